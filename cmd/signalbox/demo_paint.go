@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// painter writes to people: aligned, and in colour where that is wanted.
+type painter struct {
+	w       io.Writer
+	colours bool
+}
+
+// colour is the number of a terminal's rendition.
+type colour int
+
+const (
+	plain  colour = 0
+	bold   colour = 1
+	dim    colour = 2
+	red    colour = 31
+	green  colour = 32
+	yellow colour = 33
+	cyan   colour = 36
+)
+
+// newPainter decides about colours as no-color.org and force-color.org have it, and else by whether there is a terminal.
+func newPainter(w io.Writer) painter {
+	force := os.Getenv("FORCE_COLOR")
+	wanted := isTerminal(w) && os.Getenv("TERM") != "dumb" || force != "" && force != "0"
+	return painter{w, wanted && os.Getenv("NO_COLOR") == ""}
+}
+
+func (p painter) colour(c colour, s string) string {
+	if !p.colours || c == plain || s == "" {
+		return s
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, s)
+}
+
+func (p painter) line(c colour, format string, args ...any) {
+	fmt.Fprintln(p.w, p.colour(c, fmt.Sprintf(format, args...)))
+}
+
+// head is the headline of a scene and what is to be seen in it.
+func (p painter) head(title, text string) {
+	p.line(plain, "")
+	p.line(bold, "%s", title)
+	const width = 118
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			p.line(plain, "%s", line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	p.line(plain, "%s\n", line)
+}
+
+// cell is one field of a table.
+type cell struct {
+	text   string
+	colour colour
+	right  bool // aligned to the right
+}
+
+// table aligns rows in columns. The last cell of a row may be as long as it likes.
+func (p painter) table(rows [][]cell) {
+	var widths []int
+	for _, row := range rows {
+		for i, c := range row[:max(0, len(row)-1)] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, c := range row {
+			gap := ""
+			if i < len(row)-1 {
+				gap = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
+			}
+			if c.right {
+				b.WriteString("  " + gap + p.colour(c.colour, c.text))
+			} else {
+				b.WriteString("  " + p.colour(c.colour, c.text) + gap)
+			}
+		}
+		fmt.Fprintln(p.w, strings.TrimRight("  "+b.String(), " "))
+	}
+}
+
+// duration is a time span with the digits that tell something.
+func duration(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return fmt.Sprintf("%.3g s", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	}
+	return fmt.Sprintf("%.2g ms", d.Seconds()*1000)
+}

@@ -1,0 +1,254 @@
+package router
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate/wire"
+)
+
+// account closes the books of a request: exactly once, whatever happened, a panic included.
+func (x *exchange) account() {
+	if p := recover(); p != nil {
+		x.panicked(p)
+		defer panic(p)
+	}
+	defer x.body.release()
+	defer x.r.inFlight.Add(-1)
+	o := &x.outcome
+	duration := x.r.opts.now().Sub(x.start)
+	overhead := max(0, duration-x.waited)
+	modelID, wireName := unknown, string(x.route.Wire.Name)
+	recs := x.snap.strange
+	if x.model != nil {
+		modelID, recs = x.model.cfg.ID, x.model.recs
+	}
+	recs[x.route.Wire.Name].Request(x.ctx, telemetry.Request{
+		Outcome: o.result, ErrorClass: o.class, Duration: duration, FirstChunk: o.firstChunk, Overhead: overhead, Attempts: o.attempts,
+	})
+	x.closeSpan(overhead.Seconds())
+	now := x.r.opts.now()
+	x.r.recent.add(x.snap.cfg.Server.RecentRequests, Recent{
+		Call: x.call, TraceID: traceID(x.span), At: now, Wire: wireName, Model: modelID, Session: sessionHashOf(x), Kind: o.decision,
+		Upstream: o.upstream, UpstreamModel: o.model, Status: o.status, Attempts: o.attempts, DurationMS: milliseconds(duration),
+	})
+	x.log(modelID, wireName, duration.Seconds())
+	x.r.emit(Event{
+		Phase: PhaseCompleted, Time: now, Call: x.call, Wire: wireName, Model: modelID, Stream: x.streaming, Upstream: o.upstream,
+		UpstreamModel: o.model, Attempts: o.attempts, Outcome: o.result, Status: o.status, ErrorClass: o.class, Duration: duration,
+		FirstChunk: o.firstChunk, Usage: o.usage,
+	})
+}
+
+// panicked notes how a request ends that is unwound by a panic: cut on purpose, which is noted already, or by a fault
+// of the router's own.
+func (x *exchange) panicked(p any) {
+	if p == any(http.ErrAbortHandler) || x.outcome.result != "" {
+		return
+	}
+	o := &x.outcome
+	o.result, o.class, o.errorType = telemetry.OutcomeFailed, telemetry.ClassInternal, telemetry.Other
+	if !o.committed {
+		o.status = http.StatusInternalServerError
+	}
+}
+
+// closeSpan puts the outcome on the route span, and the failure that the client saw on the server span too.
+func (x *exchange) closeSpan(overhead float64) {
+	o := &x.outcome
+	x.span.SetAttributes(
+		attribute.String(telemetry.AttrDecision, o.decision),
+		attribute.String(telemetry.AttrOutcome, o.result),
+		attribute.Int(telemetry.AttrAttempts, o.attempts),
+		attribute.Float64(telemetry.AttrOverhead, overhead),
+	)
+	if o.upstream != "" {
+		x.span.SetAttributes(attribute.String(telemetry.AttrUpstream, o.upstream))
+	}
+	if o.firstChunk > 0 {
+		x.span.SetAttributes(attribute.Float64(telemetry.AttrFirstChunk, o.firstChunk.Seconds()))
+	}
+	switch o.result {
+	case telemetry.OutcomeFailed, telemetry.OutcomeRejected:
+		setError(x.span, o.errorType, o.class)
+		setError(trace.SpanFromContext(x.req.Context()), o.errorType, o.class)
+	case telemetry.OutcomeCancelled:
+		x.span.SetAttributes(attribute.String(telemetry.AttrErrorClass, o.class))
+	}
+	x.span.End()
+}
+
+func (x *exchange) log(modelID, wireName string, seconds float64) {
+	o := &x.outcome
+	level := slog.LevelInfo
+	if o.result == telemetry.OutcomeFailed {
+		level = slog.LevelWarn
+	}
+	if !x.r.opts.logger.Enabled(x.ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 12)
+	attrs = append(attrs, slog.String("call", x.call), slog.String("wire", wireName), slog.String("model", modelID), slog.String("outcome", o.result),
+		slog.Int("status", o.status), slog.Int("attempts", o.attempts), slog.Float64("seconds", seconds))
+	if o.upstream != "" {
+		attrs = append(attrs, slog.String("upstream", o.upstream), slog.String("upstream_model", clip(o.model, 256)))
+	}
+	if o.class != "" {
+		attrs = append(attrs, slog.String("error", o.class))
+	}
+	if o.usageKnown {
+		attrs = append(attrs, slog.Int64("input_tokens", o.usage.Input), slog.Int64("cache_read_tokens", o.usage.CacheRead), slog.Int64("output_tokens", o.usage.Output))
+	}
+	x.r.opts.logger.LogAttrs(x.ctx, level, "request", attrs...)
+}
+
+// served notes a request that was answered well, which is also what makes its target healthy.
+func (x *exchange) served(a *attempt) {
+	o := &x.outcome
+	o.upstream, o.model = a.ans.upstream, a.ans.model
+	o.result = telemetry.OutcomeSuccess
+	if o.attempts > 1 {
+		o.result = telemetry.OutcomeSuccessAfterFailover
+		o.decision = telemetry.DecisionFailover
+	}
+	if x.generates() && x.session.ID != "" {
+		x.r.opts.pins.Bind(x.r.opts.now(), x.pinKey(), pinTarget(a.ans))
+	}
+}
+
+// failed notes a request that ended with a failure that the client sees.
+func (x *exchange) failed(v verdict) {
+	o := &x.outcome
+	o.result, o.class, o.errorType = telemetry.OutcomeFailed, v.class, v.errorType
+	if o.attempts > 1 {
+		o.decision = telemetry.DecisionFailover
+	}
+}
+
+// settle closes the books of an attempt: the ledger, the span, the counters.
+func (a *attempt) settle(v verdict, outcome string) {
+	x := a.x
+	now := x.r.opts.now()
+	switch {
+	case v.move == serve:
+		a.lease.Success(now)
+	case v.blame:
+		v.failure.Session = x.session.ID
+		for _, c := range a.lease.Fail(now, v.failure) {
+			a.cooled(c)
+		}
+	}
+	usage, known := usageOf(a.facts.Usage)
+	a.describe(v, outcome, usage, known)
+	a.rec.Attempt(a.ctx, telemetry.Attempt{
+		Reason: a.reason, ErrorClass: v.class, ErrorType: v.errorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
+	})
+	x.outcome.upstream, x.outcome.model = a.t.account.cfg.Name, a.t.asks(x.asked)
+	x.outcome.usage, x.outcome.usageKnown = usage, known
+	x.r.emit(Event{
+		Phase: PhaseAttemptEnd, Time: now, Call: x.call, Upstream: a.t.account.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number,
+		Outcome: outcome, ErrorClass: v.class, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
+	})
+	if outcome == telemetry.AttemptFailedOver {
+		a.leave(v)
+	}
+}
+
+// cooled tells of a rest that has begun.
+func (a *attempt) cooled(c health.Cooling) {
+	x := a.x
+	a.t.account.rec.Cooling(x.ctx, string(c.Scope), string(c.Reason), string(c.Source), c.Duration)
+	x.r.tel.Event(x.ctx, x.span, telemetry.EventCooling,
+		attribute.String(telemetry.AttrScope, string(c.Scope)), attribute.String(telemetry.AttrUpstream, c.Upstream),
+		attribute.String(telemetry.AttrModel, x.model.cfg.ID), attribute.String(telemetry.AttrRequestModel, a.t.label),
+		attribute.String(telemetry.AttrReason, string(c.Reason)), attribute.Float64(telemetry.AttrDuration, c.Duration.Seconds()),
+		attribute.String(telemetry.AttrSource, string(c.Source)))
+}
+
+// leave tells that the request goes on to another target.
+func (a *attempt) leave(v verdict) {
+	x := a.x
+	a.rec.Failover(x.ctx, v.class)
+	x.left = a.t.account.cfg.Name
+	x.leftClass = v.class
+}
+
+// arrived tells where a request went after it had left a target.
+func (x *exchange) arrived(t *target) {
+	if x.left == "" {
+		return
+	}
+	x.r.tel.Event(x.ctx, x.span, telemetry.EventFailover, attribute.String(telemetry.AttrFrom, x.left),
+		attribute.String(telemetry.AttrTo, t.account.cfg.Name), attribute.String(telemetry.AttrErrorClass, x.leftClass))
+	x.r.emit(Event{Phase: PhaseFailover, Time: x.r.opts.now(), Call: x.call, Upstream: t.account.cfg.Name, ErrorClass: x.leftClass})
+	x.left = ""
+}
+
+// describe puts on the attempt's span what the answer told.
+func (a *attempt) describe(v verdict, outcome string, usage telemetry.Usage, known bool) {
+	s, f := a.span, &a.facts
+	attrs := make([]attribute.KeyValue, 0, 16)
+	attrs = append(attrs, attribute.String(telemetry.AttrAttemptOutcome, outcome))
+	if f.ID != "" {
+		attrs = append(attrs, attribute.String(telemetry.AttrResponseID, clip(f.ID, 256)))
+	}
+	if f.Model != "" {
+		attrs = append(attrs, attribute.String(telemetry.AttrResponseModel, clip(f.Model, 256)))
+	}
+	if len(f.Finish) > 0 {
+		attrs = append(attrs, attribute.StringSlice(telemetry.AttrFinishReasons, f.Finish))
+	}
+	if a.firstChunk > 0 {
+		attrs = append(attrs, attribute.Float64(telemetry.AttrResponseFirst, a.firstChunk.Seconds()))
+	}
+	attrs = usage.Attributes(attrs)
+	if known && v.move != serve {
+		attrs = append(attrs, attribute.Bool(telemetry.AttrUsagePartial, true))
+	}
+	if !known && v.move == serve && a.x.generates() {
+		attrs = append(attrs, attribute.Bool(telemetry.AttrUsageMissing, true))
+	}
+	if v.failure.Hint.After > 0 {
+		attrs = append(attrs, attribute.Float64(telemetry.AttrRetryAfter, v.failure.Hint.After.Seconds()))
+	}
+	if v.code != "" {
+		attrs = append(attrs, attribute.String(telemetry.AttrProviderError, clip(v.code, 64)))
+	}
+	s.SetAttributes(attrs...)
+	switch v.move {
+	case serve:
+	case stop:
+		s.SetAttributes(attribute.String(telemetry.AttrErrorClass, v.class))
+	default:
+		setError(s, v.errorType, v.class)
+	}
+}
+
+// usageOf brings a wire's counts into telemetry's form.
+func usageOf(u wire.Usage) (telemetry.Usage, bool) {
+	n := func(c wire.Count) int64 {
+		if !c.Known {
+			return telemetry.Unknown
+		}
+		return c.N
+	}
+	return telemetry.Usage{
+		Input: n(u.Input), CacheRead: n(u.CacheRead), CacheWrite: n(u.CacheWrite), CacheWrite5m: n(u.CacheWrite5m),
+		CacheWrite1h: n(u.CacheWrite1h), Output: n(u.Output), Reasoning: n(u.Reasoning),
+	}, u.Known()
+}
+
+func traceID(s trace.Span) string {
+	if c := s.SpanContext(); c.HasTraceID() {
+		return c.TraceID().String()
+	}
+	return ""
+}
+
+func plural(n int, what string) string { return strconv.Itoa(n) + " " + what }

@@ -1,0 +1,312 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/upstream"
+	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate/sse"
+	"github.com/signalbox-llm/signalbox/translate/wire"
+)
+
+// attempt is one dispatch to one target.
+type attempt struct {
+	x      *exchange
+	t      *target
+	number int
+	reason string
+	lease  *health.Lease
+	span   trace.Span
+	ctx    context.Context
+	watch  *upstream.Watch
+	rec    *telemetry.TargetRecorder
+	start  time.Time
+
+	ans        *answer
+	src        *source
+	facts      wire.Facts
+	scanner    sse.Scanner
+	strip      *stripper
+	cut        bool // the upstream told an error in band and then broke the connection
+	alive      bool // the first event that is no comment or ping has come
+	firstChunk time.Duration
+	lastChunk  time.Time
+	sends      int
+}
+
+// answer is what an upstream answered, as far as the client may get to see it.
+type answer struct {
+	upstream, model string
+	status          int
+	header          http.Header
+	held            []byte // read and not passed on yet; the whole body of an answer that is complete
+	undone          bool   // held without the content coding that the upstream used
+	stream          bool
+}
+
+// attempt goes through the plan until something is committed to the client or nothing is left to try.
+func (x *exchange) attempt() error {
+	var blocks []health.Block
+	for i, t := range x.plan {
+		a, b := x.begin(t, false)
+		if a == nil {
+			blocks = append(blocks, b)
+			continue
+		}
+		if again, err := x.try(a, x.plan[i+1:]); !again {
+			return err
+		}
+	}
+	if x.outcome.attempts > 0 {
+		return x.exhausted(nil)
+	}
+	if t := x.rescue(blocks); t != nil {
+		if a, _ := x.begin(t, true); a != nil {
+			_, err := x.try(a, nil)
+			return err
+		}
+	}
+	return x.none(blocks)
+}
+
+// rescue picks the target to try although all of them are cooling: the one that recovers first among those that the
+// router's own policy holds, never one whose provider or operator asked for the rest. One cut stream would otherwise
+// be an outage of 30 s for whoever has a single upstream.
+func (x *exchange) rescue(blocks []health.Block) *target {
+	if x.snap.cfg.Cooling.NoneEligible != "auto" {
+		return nil
+	}
+	best := -1
+	for i, b := range blocks {
+		if b.OwnPolicy() && (best < 0 || b.Until.Before(blocks[best].Until)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	return x.plan[best]
+}
+
+// begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old.
+func (x *exchange) begin(t *target, force bool) (*attempt, health.Block) {
+	lease, block := x.r.ledger.Begin(x.r.opts.now(), x.ledgerTarget(t), x.session.ID, force)
+	if lease == nil {
+		return nil, block
+	}
+	x.outcome.attempts++
+	a := &attempt{x: x, t: t, lease: lease, number: x.outcome.attempts, reason: telemetry.AttemptInitial}
+	switch {
+	case lease.Probe:
+		a.reason = telemetry.AttemptProbe
+	case a.number > 1:
+		a.reason = telemetry.AttemptFailover
+	}
+	a.rec = t.recs[recorderKey{x.route.Wire.Name, x.route.Op}]
+	return a, block
+}
+
+// try carries one attempt out and reports whether the next target should be tried. rest are the targets left.
+func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
+	a.open()
+	defer a.close()
+	ev := a.run()
+	ev.model = a.t.asks(x.asked)
+	v := x.snap.policy.judge(x.r.opts.now(), ev)
+	if x.timedOut() {
+		v.blame = false // the request's own limit says nothing about the target
+	}
+	if again = x.tryAgain(v, rest); again {
+		a.settle(v, telemetry.AttemptFailedOver)
+		x.keep(a)
+		return true, nil
+	}
+	return false, a.conclude(ev, v)
+}
+
+// tryAgain is the one decision to go on with another target: nothing has reached the client, the failure is one that
+// another target may not have, and there is one that may be tried within the limits.
+func (x *exchange) tryAgain(v verdict, rest []*target) bool {
+	cfg := &x.snap.cfg.Failover
+	switch {
+	case x.outcome.committed, v.move != failOver, x.ctx.Err() != nil:
+		return false
+	case cfg.MaxAttempts > 0 && x.outcome.attempts >= cfg.MaxAttempts:
+		return false
+	case cfg.Budget > 0 && x.r.opts.now().Sub(x.start) > cfg.Budget:
+		return false
+	}
+	return x.nextEligible(rest) != nil
+}
+
+func (x *exchange) nextEligible(rest []*target) *target {
+	now := x.r.opts.now()
+	for _, t := range rest {
+		if b := x.r.ledger.Check(now, x.ledgerTarget(t), x.session.ID); !b.Blocked() {
+			return t
+		}
+	}
+	return nil
+}
+
+// keep holds on to the newest answer of a target that is left, for when no other has a better one.
+func (x *exchange) keep(a *attempt) {
+	if a.ans != nil {
+		x.last = a.ans
+	}
+}
+
+// open begins the attempt's span and timers.
+func (a *attempt) open() {
+	x := a.x
+	x.arrived(a.t)
+	a.start = x.r.opts.now()
+	op := operation(x.route.Wire, x.route.Op)
+	a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String(telemetry.AttrOperation, op),
+			attribute.String(telemetry.AttrProvider, a.t.provider(x.route.Wire)),
+			attribute.String(telemetry.AttrRequestModel, clip(a.t.asks(x.asked), 256)),
+			attribute.Bool(telemetry.AttrStream, x.streaming),
+			attribute.String(telemetry.AttrServerAddress, a.t.address),
+			attribute.Int(telemetry.AttrServerPort, a.t.port),
+			attribute.String(telemetry.AttrUpstream, a.t.account.cfg.Name),
+			attribute.String(telemetry.AttrModel, x.model.cfg.ID),
+			attribute.Int(telemetry.AttrAttemptNumber, a.number),
+			attribute.String(telemetry.AttrAttemptReason, a.reason),
+		))
+	a.span.SetAttributes(x.parameters()...)
+	a.ctx, a.watch = upstream.NewWatch(a.ctx)
+	a.t.account.rec.Active(a.ctx, 1)
+	x.r.emit(Event{Phase: PhaseAttemptStart, Time: a.start, Call: x.call, Upstream: a.t.account.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number})
+}
+
+// close gives everything back, whatever happened: the place at the target, the probe lease, the buffers.
+func (a *attempt) close() {
+	a.watch.Stop()
+	if a.src != nil {
+		a.src.close()
+	}
+	a.lease.Release()
+	a.t.account.rec.Active(a.x.ctx, -1)
+	a.span.End()
+}
+
+// run sends the request and reads the answer: to its end if it is good, else until it is known to be bad.
+func (a *attempt) run() evidence {
+	resp, err := a.send()
+	if err != nil {
+		return a.transport(err)
+	}
+	a.span.SetAttributes(attribute.Int(telemetry.AttrHTTPStatus, resp.StatusCode))
+	if id := providerRequestID(resp.Header); id != "" {
+		a.span.SetAttributes(attribute.String(telemetry.AttrProviderRequest, id))
+	}
+	a.t.quota.note(resp.Header)
+	a.ans = &answer{upstream: a.t.account.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header}
+	if !isSuccess(resp.StatusCode) {
+		a.ans.held = resp.ErrorBody
+		a.facts.Failure = a.x.route.Wire.ErrorOf(a.plainError())
+		return evidence{status: resp.StatusCode, header: resp.Header, body: a.plainError(), failure: a.facts.Failure, gone: a.x.clientGone()}
+	}
+	if isEventStream(resp.Header) {
+		a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.strip != nil)
+		a.ans.stream = true
+		return a.stream()
+	}
+	a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.rewrites())
+	return a.plain()
+}
+
+// send dispatches the request in this target's shape.
+func (a *attempt) send() (*upstream.Answer, error) {
+	x, w := a.x, a.x.route.Wire
+	s := x.shapeBody(a.t)
+	if s.stripUsage {
+		a.strip = &stripper{}
+	}
+	limits := &a.t.account.cfg.Timeouts
+	x.body.hold()
+	call := &upstream.Call{
+		Method: http.MethodPost, Header: x.requestHeader(a.t),
+		URL:      w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), x.req.URL.RawQuery),
+		Segments: s.segments, Length: s.length, Stream: x.streaming,
+		FirstByte: limits.FirstByte, FirstEvent: limits.FirstEvent, Response: limits.Response,
+		Route: w.Template(x.route.Op), Done: x.body.release,
+	}
+	var ans *upstream.Answer
+	var err error
+	x.await(func() { ans, err = a.t.client.Do(a.ctx, call, a.watch) })
+	return ans, err
+}
+
+// transport is the evidence of an attempt that got no answer, or lost it on the way.
+func (a *attempt) transport(err error) evidence {
+	ev := evidence{kind: upstream.Kind(err), committed: a.x.outcome.committed, gone: a.x.clientGone() || errors.Is(err, errGone)}
+	if a.ans != nil {
+		ev.status, ev.header = a.ans.status, a.ans.header
+	}
+	if _, fired := a.watch.Fired(); fired || a.x.timedOut() {
+		ev.kind = telemetry.ErrorTimeout
+	}
+	return ev
+}
+
+// clientGone reports whether the client has left. A request that ran into its own time limit has not.
+func (x *exchange) clientGone() bool { return x.req.Context().Err() != nil }
+
+// timedOut reports whether the request ran into request_timeout.
+func (x *exchange) timedOut() bool { return errors.Is(context.Cause(x.ctx), errRequestTimeout) }
+
+// conclude ends the request with this attempt: it was served, or it is the last that could be tried.
+func (a *attempt) conclude(ev evidence, v verdict) error {
+	x := a.x
+	switch {
+	case v.move == stop:
+		a.settle(v, telemetry.AttemptCancelled)
+		x.outcome.result, x.outcome.class = telemetry.OutcomeCancelled, telemetry.ClassCancelled
+		if !x.outcome.committed {
+			return errGone
+		}
+		return nil
+	case v.move == serve:
+		a.settle(v, telemetry.AttemptServed)
+		x.served(a)
+		return nil
+	case x.outcome.committed:
+		a.settle(v, telemetry.AttemptFailed)
+		x.failed(v)
+		return a.breakOff(ev)
+	}
+	a.settle(v, telemetry.AttemptFailed)
+	x.failed(v)
+	if a.ans != nil && !a.broken(ev) {
+		return a.passOn(ev)
+	}
+	return x.exhausted(&v)
+}
+
+// broken reports whether an answer ended before it said anything, so that there is nothing to pass on.
+func (a *attempt) broken(ev evidence) bool {
+	return ev.kind != "" && len(a.ans.held) == 0 || ev.kind != "" && a.ans.stream
+}
+
+// exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, and with one of
+// the router's own only if none did.
+func (x *exchange) exhausted(v *verdict) error {
+	if a := x.last; a != nil {
+		return x.deliver(a)
+	}
+	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
+	if v != nil && v.errorType == telemetry.ErrorTimeout {
+		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
+	}
+	return e
+}

@@ -1,0 +1,89 @@
+// Package config reads one HCL file into a router.Config or into diagnostics that say where each mistake stands, and
+// watches the file for changes; it must not know what a setting is for, and shows no credential to anybody.
+package config
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/signalbox-llm/signalbox/router"
+)
+
+// File is a configuration file as it was read. Config is only of use if the diagnostics that came with it have no errors.
+type File struct {
+	Config router.Config
+	Path   string
+	Source []byte
+
+	seen map[string]digest // what this and the files that file() reads held, by path
+}
+
+// Load reads a file and the environment it refers to. The File is never nil.
+func Load(path string) (*File, hcl.Diagnostics) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		f := &File{Path: path, seen: map[string]digest{path: {}}}
+		return f, hcl.Diagnostics{failure(startOf(path), "Configuration cannot be read", err.Error()+".")}
+	}
+	return Parse(src, path, os.LookupEnv)
+}
+
+// Parse reads src, which has come from the file called filename; env looks up environment variables. All mistakes are
+// reported, ordered by where they stand. The File is never nil.
+func Parse(src []byte, filename string, env func(string) (string, bool)) (*File, hcl.Diagnostics) {
+	f := &File{Path: filename, Source: src, seen: map[string]digest{filename: digestOf(src)}}
+	parsed, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
+	if !diags.HasErrors() {
+		diags = append(diags, f.decode(parsed.Body.(*hclsyntax.Body), env)...)
+	}
+	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
+		return cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte)
+	})
+	discreet(diags, src)
+	return f, diags
+}
+
+// decode fills f.Config and checks it.
+func (f *File) decode(body *hclsyntax.Body, env func(string) (string, bool)) hcl.Diagnostics {
+	if len(body.Attributes) == 0 && len(body.Blocks) == 0 {
+		return hcl.Diagnostics{failure(startOf(f.Path), "Empty configuration", "The file says nothing.")}
+	}
+	f.Config = router.Defaults()
+	d := &decoder{ranges: map[string]hcl.Range{"": startOf(f.Path)}, failed: map[string]bool{}}
+	body = d.locals(body, &functions{env, f})
+	d.body(body, nil, reflectOf(&f.Config), "")
+	if !d.failed[""] { // Otherwise blocks are missing, and everything that refers to them would seem wrong.
+		for _, p := range f.Config.Validate() {
+			if !d.failed[p.Path] {
+				d.diags = append(d.diags, d.diagnostic(p))
+			}
+		}
+	}
+	return d.diags
+}
+
+// diagnostic puts a problem where the file has its cause: at the attribute, or else at the block around it.
+func (d *decoder) diagnostic(p router.Problem) *hcl.Diagnostic {
+	at, ok := d.ranges[p.Path]
+	for path := p.Path; !ok; at, ok = d.ranges[path] {
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	diag := failure(at, p.Summary, p.Detail)
+	if p.Warning {
+		diag.Severity = hcl.DiagWarning
+	}
+	return diag
+}
+
+func failure(at hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at, Extra: &note{ours: true}}
+}
+
+func startOf(filename string) hcl.Range {
+	return hcl.Range{Filename: filename, Start: hcl.InitialPos, End: hcl.InitialPos}
+}

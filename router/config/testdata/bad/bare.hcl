@@ -1,0 +1,1 @@
+server {} # ERROR: No upstream # ERROR: No model

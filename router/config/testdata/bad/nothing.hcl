@@ -1,0 +1,1 @@
+# Only words. # ERROR: Empty configuration

@@ -1,0 +1,8 @@
+upstream "ollama" {
+  base_url = "http://localhost:11434"
+  wires    = ["openai-chat"]
+}
+
+model "*" {
+  target "ollama" {}
+}

@@ -1,0 +1,208 @@
+// Package control is the control plane: what operators and agents may ask and order beside inference. It works through
+// the engine's view and levers only, and must not know how a request is routed.
+package control
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-llm/signalbox/router"
+)
+
+// Handler serves the control plane.
+type Handler struct {
+	engine *router.Router
+	ready  atomic.Bool
+	routes map[string]route
+}
+
+// route is one path of the control plane.
+type route struct {
+	scope   string // of the key that may use it; empty = open
+	methods map[string]http.HandlerFunc
+}
+
+// New returns the control plane of an engine. It answers "not ready" until SetReady says otherwise.
+func New(engine *router.Router) *Handler {
+	h := &Handler{engine: engine}
+	get := func(scope string, f http.HandlerFunc) route {
+		return route{scope, map[string]http.HandlerFunc{http.MethodGet: f, http.MethodHead: f}}
+	}
+	post := func(f http.HandlerFunc) route {
+		return route{router.ScopeAdmin, map[string]http.HandlerFunc{http.MethodPost: f}}
+	}
+	h.routes = map[string]route{
+		"/healthz":            get("", h.healthz),
+		"/readyz":             get("", h.readyz),
+		"/v1/models":          get(router.ScopeInference, h.models),
+		"/api/v1/models":      get(router.ScopeInference, h.models),
+		"/_router/status":     get(router.ScopeAdmin, h.status),
+		"/admin/backend":      post(h.backend),
+		"/admin/reset-health": post(h.reset),
+	}
+	return h
+}
+
+// SetReady says whether the process takes requests: configuration loaded, listener up, not draining.
+func (h *Handler) SetReady(ready bool) { h.ready.Store(ready) }
+
+// Or serves what belongs to the control plane and hands everything else to next.
+func (h *Handler) Or(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !h.serve(w, req) {
+			next.ServeHTTP(w, req)
+		}
+	})
+}
+
+// ServeHTTP serves the control plane alone; other paths are 404.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if !h.serve(w, req) {
+		router.WriteError(w, &router.Error{Kind: "unsupported_endpoint", Status: http.StatusNotFound, Msg: "the control plane has no such path"})
+	}
+}
+
+// Open serves only what every listener answers: liveness and the model list.
+func (h *Handler) Open(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r, ok := h.find(req.URL.Path); ok && r.scope != router.ScopeAdmin {
+			h.answer(w, req, r)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func (h *Handler) serve(w http.ResponseWriter, req *http.Request) bool {
+	r, ok := h.find(req.URL.Path)
+	if ok {
+		h.answer(w, req, r)
+	}
+	return ok
+}
+
+// find looks a path up. Model ids may contain slashes, and the call of a model is no question about it.
+func (h *Handler) find(path string) (route, bool) {
+	if r, ok := h.routes[path]; ok {
+		return r, true
+	}
+	for _, prefix := range []string{"/v1/models/", "/api/v1/models/"} {
+		if id, ok := strings.CutPrefix(path, prefix); ok && id != "" && !strings.Contains(id, ":generate") && !strings.Contains(id, ":stream") {
+			return route{router.ScopeInference, map[string]http.HandlerFunc{
+				http.MethodGet: func(w http.ResponseWriter, req *http.Request) { h.model(w, id) },
+			}}, true
+		}
+	}
+	return route{}, false
+}
+
+func (h *Handler) answer(w http.ResponseWriter, req *http.Request, r route) {
+	f := r.methods[req.Method]
+	if f == nil {
+		for method := range r.methods {
+			w.Header().Add("Allow", method)
+		}
+		router.WriteError(w, &router.Error{Kind: "method_not_allowed", Status: http.StatusMethodNotAllowed, Msg: "this path does not take " + req.Method})
+		return
+	}
+	if r.scope != "" {
+		if _, err := h.engine.Authorize(req, r.scope); err != nil {
+			router.WriteError(w, err)
+			return
+		}
+	}
+	f(w, req)
+}
+
+func (h *Handler) healthz(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (h *Handler) readyz(w http.ResponseWriter, _ *http.Request) {
+	if !h.ready.Load() {
+		reply(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready"})
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"status": "ready", "config_revision": h.engine.Status().ConfigRevision})
+}
+
+func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, h.engine.Status())
+}
+
+// backend cools or uncools an account, or one of its targets.
+func (h *Handler) backend(w http.ResponseWriter, req *http.Request) {
+	var order struct {
+		ID       string  `json:"id"`
+		Action   string  `json:"action"`
+		ForMS    float64 `json:"forMs"`
+		Model    string  `json:"model"`
+		Upstream string  `json:"upstream"` // an older name of model
+	}
+	if !read(w, req, &order) {
+		return
+	}
+	if order.Model == "" {
+		order.Model = order.Upstream
+	}
+	const week52 = 364 * 24 * time.Hour
+	switch {
+	case order.ID == "":
+		refuse(w, http.StatusBadRequest, `"id" is missing: the name of an upstream`)
+	case order.ForMS < 0 || order.ForMS > float64(week52.Milliseconds()):
+		refuse(w, http.StatusBadRequest, `"forMs" must be between 0 (until uncooled) and one year`)
+	case order.Action == "cool":
+		d := time.Duration(order.ForMS * float64(time.Millisecond))
+		if err := h.engine.Cool(order.ID, order.Model, d); err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		reply(w, http.StatusOK, map[string]any{"id": order.ID, "model": order.Model, "action": "cool", "forMs": order.ForMS})
+	case order.Action == "uncool":
+		n, err := h.engine.Uncool(order.ID, order.Model)
+		if err != nil {
+			refuse(w, http.StatusNotFound, err.Error())
+			return
+		}
+		reply(w, http.StatusOK, map[string]any{"id": order.ID, "model": order.Model, "action": "uncool", "lifted": n})
+	default:
+		refuse(w, http.StatusBadRequest, `"action" must be "cool" or "uncool"`)
+	}
+}
+
+func (h *Handler) reset(w http.ResponseWriter, req *http.Request) {
+	var nothing struct{}
+	if read(w, req, &nothing) {
+		reply(w, http.StatusOK, map[string]any{"lifted": h.engine.ResetHealth()})
+	}
+}
+
+// read decodes a small JSON body; an empty one is an empty object.
+func read(w http.ResponseWriter, req *http.Request, into any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, req.Body, 64<<10))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil && err.Error() != "EOF" {
+		refuse(w, http.StatusBadRequest, "the body is not what this path takes: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func refuse(w http.ResponseWriter, status int, msg string) {
+	kind := "bad_request"
+	if status == http.StatusNotFound {
+		kind = "not_found"
+	}
+	router.WriteError(w, &router.Error{Kind: kind, Status: status, Msg: msg})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v) // a caller that does not listen has left
+}

@@ -1,0 +1,128 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/signalbox-llm/signalbox/translate/wire"
+)
+
+// visit is what the outermost handler and the engine tell each other about one request, around the HTTP
+// instrumentation that stands between them.
+type visit struct {
+	route   wire.Route
+	raw     http.ResponseWriter // the server's own writer: no instrumentation, no allocation for a chunk
+	aborted bool                // the answer must not end cleanly
+}
+
+type visitKey struct{}
+
+// edge builds the handler around the engine. An answer that must not end cleanly is aborted out here: a panic that
+// passed through the instrumentation would cost the span its route and status.
+func (r *Router) edge() http.Handler {
+	traced := otelhttp.NewHandler(http.HandlerFunc(r.guarded), "",
+		otelhttp.WithTracerProvider(r.opts.tracers), otelhttp.WithMeterProvider(r.opts.meters),
+		otelhttp.WithPropagators(propagator),
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return !r.snap.Load().trusted() }),
+		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string {
+			v, _ := req.Context().Value(visitKey{}).(*visit)
+			return req.Method + " " + v.route.Wire.Template(v.route.Op)
+		}),
+	)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		route, ok := wire.Match(req.URL.EscapedPath())
+		if !ok || req.Method != http.MethodPost {
+			r.elsewhere(w, req, route, ok)
+			return
+		}
+		v := &visit{route: route, raw: w}
+		traced.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), visitKey{}, v)))
+		if v.aborted {
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+// guarded runs the engine and turns a panic into what a client can understand: a 500 before anything was sent, else an
+// aborted connection.
+func (r *Router) guarded(w http.ResponseWriter, req *http.Request) {
+	v, _ := req.Context().Value(visitKey{}).(*visit)
+	req.Pattern = req.Method + " " + v.route.Wire.Template(v.route.Op)
+	x := &exchange{r: r, w: w, raw: v.raw, req: req, route: v.route}
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case p == http.ErrAbortHandler:
+			v.aborted = true
+		default:
+			r.opts.logger.ErrorContext(req.Context(), "the router failed at a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			if x.outcome.committed {
+				v.aborted = true
+				return
+			}
+			x.write(internalError())
+		}
+	}()
+	x.serve()
+}
+
+// elsewhere answers what is no inference request: the probes of agents, wrong methods and unknown paths.
+func (r *Router) elsewhere(w http.ResponseWriter, req *http.Request, route wire.Route, inference bool) {
+	switch {
+	case inference && isUpgrade(req):
+		// Codex asks for a WebSocket first and POSTs at once when told 426; any other status costs it seven tries.
+		w.Header().Set("Upgrade", "HTTP/1.1")
+		r.refuseIn(w, req, route.Wire, &Error{Kind: "websocket_unsupported", Status: http.StatusUpgradeRequired, Msg: "WebSocket is not served here; send the request as POST"})
+	case inference:
+		w.Header().Set("Allow", http.MethodPost)
+		r.refuseIn(w, req, route.Wire, &Error{Kind: "method_not_allowed", Status: http.StatusMethodNotAllowed, Msg: "this path takes POST requests only"})
+	case isProbe(req):
+		w.Header().Set("Content-Type", "application/json")
+		if req.Method != http.MethodHead {
+			_, _ = w.Write([]byte(`{"status":"ok","service":"signalbox"}` + "\n"))
+		}
+	default:
+		r.refusePlain(w, unsupportedEndpoint(r, req))
+		r.count(req.Context(), unknown, &outcome{result: rejected, class: callerInvalid})
+	}
+}
+
+// isProbe reports whether an agent only asks whether somebody is there. Claude Code asks HEAD / and HEAD /api/hello.
+func isProbe(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodGet:
+		return req.URL.Path == "/" || req.URL.Path == ""
+	case http.MethodHead:
+		return req.URL.Path == "/" || req.URL.Path == "" || strings.HasSuffix(req.URL.Path, "/api/hello")
+	}
+	return false
+}
+
+func isUpgrade(req *http.Request) bool {
+	return req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")
+}
+
+// trusted reports whether callers may join their traces to ours: they are on this machine, or they showed a key. It is a
+// matter of configuration and not of the single request, so that a trace is never half joined.
+func (s *snapshot) trusted() bool {
+	return len(s.cfg.Auth.Keys) > 0 || loopback(s.cfg.Server.Listen)
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// errAborted marks an answer that was cut on purpose.
+var errAborted = errors.New("the answer was cut")

@@ -1,0 +1,129 @@
+package router
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-llm/signalbox/translate/peek"
+	"github.com/signalbox-llm/signalbox/translate/wire"
+)
+
+// urls stand in many error texts, and their words (account, billing, rate-limits) are about where to read more.
+var urls = regexp.MustCompile(`https?://\S+`)
+
+// plainText is as much of a body without structure as is taken for a message, in bytes.
+const plainText = 2 << 10
+
+// message is the text that words are looked for in: the error's own, else a short body that is plain text.
+func (e *evidence) message() string {
+	m := e.failure.Message
+	if m == "" {
+		body := bytes.TrimSpace(e.body)
+		if len(body) == 0 || len(body) > plainText || body[0] == '<' {
+			return ""
+		}
+		m = string(body)
+	}
+	m = strings.ReplaceAll(strings.ToLower(m), "`", "")
+	if strings.Contains(m, "://") {
+		m = urls.ReplaceAllString(m, "")
+	}
+	return m
+}
+
+// text is where a hint may stand in an error.
+func (e *evidence) text() []byte {
+	if len(e.body) > 0 {
+		return e.body
+	}
+	return []byte(e.failure.Message)
+}
+
+// accountWide reports whether a rate limit is said to be the account's. Limits that an organisation has for one model
+// are that model's.
+func (e *evidence) accountWide() bool {
+	m := strings.ReplaceAll(e.message(), "all models", "")
+	whole := contains(m+" "+strings.ToLower(e.failure.Type+" "+e.failure.Code), []string{"account", "organization", "organisation", "workspace", "subscription"})
+	one := strings.Contains(m, "model") || strings.Contains(m, "reached for ") && strings.Contains(m, " in organization") ||
+		e.model != "" && strings.Contains(m, strings.ToLower(e.model))
+	return whole && !one
+}
+
+// modelWindow reports whether the window of a Claude subscription that is used up is one model family's: those are named
+// after it, seven_day_opus beside seven_day.
+func modelWindow(h http.Header) bool {
+	claim := h.Get("Anthropic-Ratelimit-Unified-Representative-Claim")
+	return strings.HasPrefix(claim, "seven_day_") || strings.HasPrefix(claim, "five_hour_")
+}
+
+// wordless reports whether an error's message explains nothing. An error object without a text of its own stands in for
+// its message.
+func wordless(message string) bool {
+	message = strings.TrimSpace(message)
+	if message == "" {
+		return true
+	}
+	var o peek.Object
+	if o.Scan([]byte(message)) != nil || o.Value("error") != nil {
+		return false
+	}
+	text, _ := peek.String(o.Value("message"))
+	return strings.TrimSpace(text) == ""
+}
+
+// providerCode is the provider's own word for an error. What is longer than a word or not one is left out: it could hold
+// anything.
+func providerCode(f wire.Failure) string {
+	for _, code := range []string{f.Code, f.Type} {
+		if _, err := strconv.Atoi(code); err == nil || code == "" || len(code) > 64 {
+			continue
+		}
+		if strings.IndexFunc(code, func(r rune) bool { return r <= ' ' || r > '~' }) < 0 {
+			return code
+		}
+	}
+	return ""
+}
+
+// set is a set of classes.
+type set uint32
+
+const all = ^set(0)
+
+func of(classes ...class) (s set) {
+	for _, c := range classes {
+		s |= 1 << c
+	}
+	return s
+}
+
+// clue finds what the words of an error tell about it, among the classes that may be; loosely if asked to.
+func (e *evidence) clue(among set, loose bool) class {
+	name := strings.ToLower(e.failure.Type + " " + e.failure.Code)
+	message := e.message()
+	for i := range clues {
+		c := &clues[i]
+		if among&of(c.class) == 0 {
+			continue
+		}
+		if contains(name, c.names) || contains(message, c.phrases) || loose && contains(message, c.words) {
+			return c.class
+		}
+	}
+	return isFine
+}
+
+// contains reports whether one of the words stands in text; one that is a number has to stand there as a number.
+func contains(text string, words []string) bool {
+	for _, w := range words {
+		before, after, found := strings.Cut(text, w)
+		within := before != "" && isDigit(before[len(before)-1]) || after != "" && isDigit(after[0])
+		if found && (!isDigit(w[0]) || !within) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+package router
+
+import (
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate/peek"
+	"github.com/signalbox-llm/signalbox/translate/wire"
+)
+
+// identify finds the envelope of the request: model, stream and session. The body is looked at once and never decoded.
+func (x *exchange) identify() error {
+	if err := x.object.Scan(x.body.bytes); err != nil {
+		return &Error{Kind: "invalid_body", Status: http.StatusBadRequest, Msg: "the request body is not one JSON object: " + err.Error(), Err: err, class: callerInvalid}
+	}
+	// A member that stands twice could mean one thing to the router and another to the upstream.
+	if name := x.object.Repeated("model", "stream", "stream_options", "metadata", "prompt_cache_key", "previous_response_id"); name != "" {
+		return invalid("invalid_body", `the request body has the member "`+name+`" twice`)
+	}
+	if x.asked = x.route.Model; x.route.Wire.ModelInBody() {
+		id, ok := peek.String(x.object.Value("model"))
+		if !ok || id == "" {
+			return invalid("invalid_body", `the request body has no "model", which says where it should go`)
+		}
+		x.asked = id
+	}
+	x.streaming = x.route.Wire.WantsStream(&x.object, x.route)
+	x.session = x.sessionOf()
+	x.describe()
+	return nil
+}
+
+// describe puts what is now known of the request on its span.
+func (x *exchange) describe() {
+	if !x.span.IsRecording() {
+		return
+	}
+	x.span.SetAttributes(
+		attribute.String(telemetry.AttrWire, string(x.route.Wire.Name)),
+		attribute.String(telemetry.AttrCall, x.call),
+		attribute.String(telemetry.AttrClientModel, clip(x.asked, 256)),
+		attribute.Bool(telemetry.AttrStream, x.streaming),
+	)
+	if x.key != "" {
+		x.span.SetAttributes(attribute.String(telemetry.AttrKey, x.key))
+	}
+	if x.session.ID == "" {
+		return
+	}
+	x.span.SetAttributes(
+		attribute.String(telemetry.AttrSessionSource, x.session.Source),
+		attribute.String(telemetry.AttrSessionHash, sessionHash(x.session.ID)),
+		attribute.String(telemetry.AttrConversation, clip(x.session.ID, 256)),
+	)
+	if x.session.Agent != "" {
+		x.span.SetAttributes(attribute.String(telemetry.AttrAgent, clip(x.session.Agent, 256)))
+	}
+}
+
+// generates reports whether the request makes a model write, rather than count.
+func (x *exchange) generates() bool { return x.route.Op == wire.Generate }
+
+// parameters are the request's settings that the conventions for generative AI name.
+func (x *exchange) parameters() []attribute.KeyValue {
+	if !x.span.IsRecording() {
+		return nil
+	}
+	var out []attribute.KeyValue
+	for _, p := range requestParameters {
+		raw := x.object.Value(p.field)
+		if raw == nil {
+			continue
+		}
+		if f, err := strconv.ParseFloat(string(raw), 64); err == nil {
+			if p.whole {
+				out = append(out, attribute.Int64(p.key, int64(f)))
+			} else {
+				out = append(out, attribute.Float64(p.key, f))
+			}
+		}
+	}
+	return out
+}
+
+var requestParameters = []struct {
+	field, key string
+	whole      bool
+}{
+	{"max_tokens", telemetry.AttrMaxTokens, true},
+	{"max_completion_tokens", telemetry.AttrMaxTokens, true},
+	{"max_output_tokens", telemetry.AttrMaxTokens, true},
+	{"temperature", telemetry.AttrTemperature, false},
+	{"top_p", telemetry.AttrTopP, false},
+	{"top_k", telemetry.AttrTopK, true},
+	{"frequency_penalty", telemetry.AttrFrequencyPenalty, false},
+	{"presence_penalty", telemetry.AttrPresencePenalty, false},
+	{"seed", telemetry.AttrSeed, true},
+}

@@ -1,0 +1,103 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// unavailable is a setting whose function a later release brings. It is refused where its value asks for that function,
+// and accepted where the value is the default, turns it off or has no effect.
+type unavailable struct {
+	what  string                     // the setting, as the subject of a sentence
+	asked func(cfg *Config) []string // the paths where it is asked for
+}
+
+// later lists them all; the release that brings one deletes its line.
+var later = []unavailable{
+	once("profile", func(c *Config) bool { return c.Profile != "" }),
+	once("server.max_concurrent_requests", func(c *Config) bool { return c.Server.MaxConcurrentRequests > 0 }),
+	once("auth.issued_keys_file", func(c *Config) bool { return c.Auth.IssuedKeysFile != "" }),
+	once("passthrough", func(c *Config) bool { return c.Passthrough != nil }),
+	once("affinity.mode", func(c *Config) bool { return c.Affinity.Mode == "strict" }),
+	once("affinity.cache_ttl", func(c *Config) bool { return c.Affinity.CacheTTL > 0 && c.Affinity.CacheTTL != 5*time.Minute }),
+	once("cooling.none_eligible", func(c *Config) bool { return slices.Contains([]string{"soonest", "clear"}, c.Cooling.NoneEligible) }),
+	once("failover.same_target_first", func(c *Config) bool { return c.Failover.SameTargetFirst > 0 }),
+	once("state.kind", func(c *Config) bool { return c.State.Kind == "redis" }),
+	once("usage", func(c *Config) bool { return c.Usage != nil }),
+	once("telemetry.capture", func(c *Config) bool { return slices.Contains([]string{"failed", "all"}, c.Telemetry.Capture) }),
+
+	each("auth.key", "group", func(c *Config) []Key { return c.Auth.Keys }, func(k *Key) bool { return k.Group != "" }),
+	each("group", "", func(c *Config) []Group { return c.Groups }, func(*Group) bool { return true }),
+	each("client", "", func(c *Config) []Client { return c.Clients }, func(*Client) bool { return true }),
+	each("preset", "", func(c *Config) []Preset { return c.Presets }, func(*Preset) bool { return true }),
+
+	each("upstream", "clients", allUpstreams, func(u *Upstream) bool { return len(u.Clients) > 0 }),
+	each("upstream", "max_concurrent", allUpstreams, func(u *Upstream) bool { return u.MaxConcurrent > 0 }),
+	each("upstream", "replay_reasoning", allUpstreams, func(u *Upstream) bool { return u.ReplayReasoning }),
+	each("upstream", "command", allUpstreams, func(u *Upstream) bool { return len(u.Command) > 0 }),
+	each("upstream", "mode", allUpstreams, func(u *Upstream) bool { return u.Mode == "persistent" }),
+	each("upstream", "health_check", allUpstreams, func(u *Upstream) bool { return u.HealthCheck != nil }),
+
+	each("model", "strategy", allModels, func(m *Model) bool { return slices.Contains(strategies[1:], m.Strategy) }),
+	each("model", "affinity_pool", allModels, func(m *Model) bool { return m.AffinityPool > 1 }),
+	each("model", "retry.max", allModels, func(m *Model) bool { return m.Retry.Max > 0 }),
+	each("model", "price.off_peak", allModels, func(m *Model) bool { return m.Price != nil && m.Price.OffPeak != nil }),
+	{"target.translate", func(c *Config) (paths []string) {
+		for i := range c.Models {
+			for j := range c.Models[i].Targets {
+				if c.Models[i].Targets[j].Translate == "strict" {
+					paths = append(paths, indexPath(indexPath("model", i)+".target", j)+".translate")
+				}
+			}
+		}
+		return paths
+	}},
+}
+
+// untranslated explains why a target that speaks one wire cannot serve clients of another.
+func untranslated(client, upstream string) string {
+	return fmt.Sprintf("Clients would speak %s, and upstreams %s: translation is not available yet.", client, upstream)
+}
+
+func allUpstreams(c *Config) []Upstream { return c.Upstreams }
+func allModels(c *Config) []Model       { return c.Models }
+
+// once is a setting that a configuration has once.
+func once(path string, asked func(*Config) bool) unavailable {
+	return unavailable{path, func(c *Config) []string {
+		if asked(c) {
+			return []string{path}
+		}
+		return nil
+	}}
+}
+
+// each is a setting, or with an empty name the whole, of a block that repeats.
+func each[T any](block, name string, of func(*Config) []T, asked func(*T) bool) unavailable {
+	what := block
+	if name != "" {
+		what = block + "." + name
+	}
+	return unavailable{what, func(c *Config) (paths []string) {
+		for i, list := 0, of(c); i < len(list); i++ {
+			if asked(&list[i]) {
+				path := indexPath(block, i)
+				if name != "" {
+					path += "." + name
+				}
+				paths = append(paths, path)
+			}
+		}
+		return paths
+	}}
+}
+
+// notYet refuses what later has.
+func (v *validator) notYet() {
+	for _, l := range later {
+		for _, path := range l.asked(v.cfg) {
+			v.fail(path, l.what+" is not available yet", "A later release brings it; leave it out or at its default.")
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package router
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-llm/signalbox/router/affinity"
+	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/telemetry"
+)
+
+// Status is a look at the engine as it is now.
+type Status struct {
+	StartedAt      time.Time        `json:"started_at"`
+	ConfigRevision int              `json:"config_revision"` // grows by one with every configuration that is applied
+	InFlight       int64            `json:"in_flight"`
+	Queued         int64            `json:"queued"`
+	Upstreams      []UpstreamStatus `json:"upstreams"`
+	Recent         []Recent         `json:"recent"` // newest first
+}
+
+// UpstreamStatus is one account. Times are absent where there is nothing to tell; RemainingMS is -1 for a cooling that
+// ends only by hand.
+type UpstreamStatus struct {
+	Index         int            `json:"index"`
+	Name          string         `json:"name"`
+	URL           string         `json:"url"`
+	Wires         []string       `json:"wires"`
+	State         string         `json:"state"`
+	Reason        string         `json:"reason,omitempty"`
+	Since         *time.Time     `json:"since,omitempty"`
+	Until         *time.Time     `json:"until,omitempty"`
+	RemainingMS   int64          `json:"remaining_ms"`
+	Manual        bool           `json:"manual"`
+	InFlight      int            `json:"in_flight"`
+	ProbeInFlight bool           `json:"probe_in_flight"`
+	LastError     *LastError     `json:"last_error,omitempty"`
+	Targets       []TargetStatus `json:"targets"`
+}
+
+// LastError is the newest failure of an account.
+type LastError struct {
+	Type   string    `json:"type"`
+	Status int       `json:"status"`
+	At     time.Time `json:"at"`
+}
+
+// TargetStatus is one model at an account.
+type TargetStatus struct {
+	Model         string     `json:"model"`
+	State         string     `json:"state"`
+	Reason        string     `json:"reason,omitempty"`
+	Until         *time.Time `json:"until,omitempty"`
+	RemainingMS   int64      `json:"remaining_ms"`
+	Failures      int        `json:"failures"`
+	ProbeInFlight bool       `json:"probe_in_flight"`
+}
+
+// Recent is one request that has ended.
+type Recent struct {
+	Call          string    `json:"call"`
+	TraceID       string    `json:"trace_id,omitempty"`
+	At            time.Time `json:"at"`
+	Wire          string    `json:"wire"`
+	Model         string    `json:"model"`
+	Session       string    `json:"session,omitempty"` // hash of the session's key
+	Kind          string    `json:"kind"`              // why the first target tried was chosen
+	Upstream      string    `json:"upstream,omitempty"`
+	UpstreamModel string    `json:"upstream_model,omitempty"`
+	Status        int       `json:"status"`
+	Attempts      int       `json:"attempts"`
+	DurationMS    float64   `json:"duration_ms"`
+}
+
+// Status describes the engine.
+func (r *Router) Status() Status {
+	s := r.snap.Load()
+	now := r.opts.now()
+	out := Status{StartedAt: r.started, ConfigRevision: s.revision, InFlight: r.inFlight.Load(), Recent: r.recent.list()}
+	views := map[string]health.UpstreamView{}
+	for _, v := range r.ledger.View(now) {
+		views[v.Name] = v
+	}
+	for _, a := range s.accounts {
+		v := views[a.cfg.Name]
+		u := UpstreamStatus{
+			Index: a.index, Name: a.cfg.Name, URL: a.cfg.BaseURL, Wires: a.cfg.Wires, State: v.State, Reason: string(v.Reason),
+			Since: timeOrNil(v.Since), Until: timeOrNil(v.Until), RemainingMS: remaining(v.Remaining, v.Manual), Manual: v.Manual,
+			InFlight: v.InFlight, ProbeInFlight: v.ProbeInFlight, Targets: []TargetStatus{},
+		}
+		if v.LastError != nil {
+			u.LastError = &LastError{Type: v.LastError.Type, Status: v.LastError.Status, At: v.LastError.At}
+		}
+		for _, t := range v.Targets {
+			u.Targets = append(u.Targets, TargetStatus{
+				Model: t.Model, State: t.State, Reason: string(t.Reason), Until: timeOrNil(t.Until),
+				RemainingMS: remaining(t.Remaining, t.Manual), Failures: t.Failures, ProbeInFlight: t.ProbeInFlight,
+			})
+		}
+		out.Upstreams = append(out.Upstreams, u)
+	}
+	return out
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// remaining counts milliseconds; a rest that ends only by hand has -1.
+func remaining(d time.Duration, manual bool) int64 {
+	if manual && d <= 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+// targetStates is what the gauges of telemetry observe. Models that only clients name are no labels.
+func (r *Router) targetStates() []telemetry.UpstreamState {
+	s := r.snap.Load()
+	var out []telemetry.UpstreamState
+	views := map[string]health.UpstreamView{}
+	for _, v := range r.ledger.View(r.opts.now()) {
+		views[v.Name] = v
+	}
+	for i, k := range s.known() {
+		v := views[k.Name]
+		u := telemetry.UpstreamState{
+			Upstream: k.Name, Account: telemetry.Rest{Remaining: v.Remaining, Manual: v.Manual}, Quotas: s.accounts[i].quota.list(),
+		}
+		for _, t := range v.Targets {
+			if slices.Contains(k.Targets, t.Model) {
+				u.Targets = append(u.Targets, telemetry.TargetState{
+					Model: t.Model, State: t.State, Cooling: telemetry.Rest{Remaining: t.Remaining, Manual: t.Manual},
+				})
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+func (q *quota) list() []telemetry.QuotaState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []telemetry.QuotaState
+	for kind, share := range q.shares {
+		out = append(out, telemetry.QuotaState{Kind: kind, Utilization: share})
+	}
+	return out
+}
+
+// recent keeps the newest requests that have ended.
+type recent struct {
+	mu   sync.Mutex
+	ring []Recent
+	next int
+}
+
+// add keeps one request; limit is how many are kept, 0 for none.
+func (r *recent) add(limit int, e Recent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ring) > limit || len(r.ring) < limit && r.next != len(r.ring) { // a reload changed the limit
+		r.ring = newestLast(r.ring, r.next)
+		r.ring = r.ring[max(0, len(r.ring)-limit):]
+		r.next = len(r.ring)
+	}
+	switch {
+	case limit == 0:
+	case len(r.ring) < limit:
+		r.ring = append(r.ring, e)
+		r.next = len(r.ring)
+	default:
+		r.next %= limit
+		r.ring[r.next] = e
+		r.next++
+	}
+}
+
+func (r *recent) list() []Recent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := newestLast(r.ring, r.next)
+	slices.Reverse(out)
+	return out
+}
+
+// newestLast unrolls a ring whose next place is at next.
+func newestLast(ring []Recent, next int) []Recent {
+	out := make([]Recent, 0, len(ring))
+	if next < len(ring) {
+		out = append(out, ring[next:]...)
+		return append(out, ring[:next]...)
+	}
+	return append(out, ring...)
+}
+
+// ModelInfo is what clients may know about a model.
+type ModelInfo struct {
+	ID            string
+	Glob          bool
+	Wires         []string
+	ContextWindow int // tokens, 0 = not told
+	MaxOutput     int // tokens, 0 = not told
+	Price         *Price
+	Providers     []string
+}
+
+// Models lists what clients may ask for, in the order of the configuration.
+func (r *Router) Models() []ModelInfo {
+	s := r.snap.Load()
+	var out []ModelInfo
+	for _, m := range s.models() {
+		info := ModelInfo{
+			ID: m.cfg.ID, Glob: strings.Contains(m.cfg.ID, "*"), Wires: m.wires(), ContextWindow: m.cfg.ContextWindow,
+			MaxOutput: m.cfg.MaxOutput, Price: m.cfg.Price,
+		}
+		for _, t := range m.targets {
+			info.Providers = append(info.Providers, t.account.cfg.Name)
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+// Cool takes an account (model empty) or one declared target out of use, for d or, with 0, until it is uncooled. Learned
+// pins of the upstream are forgotten.
+func (r *Router) Cool(name, model string, d time.Duration) error {
+	if err := r.ledger.Cool(r.opts.now(), name, model, d); err != nil {
+		return err
+	}
+	r.opts.pins.Forget(name)
+	r.tel.Upstream(name).Cooling(context.Background(), scopeOf(model), telemetry.ReasonOperator, telemetry.SourceOperator, d)
+	return nil
+}
+
+// Uncool ends every cooling of an account (model empty: its targets' too) or of one target, and returns how many there
+// were.
+func (r *Router) Uncool(name, model string) (int, error) {
+	n, err := r.ledger.Uncool(r.opts.now(), name, model)
+	if err == nil {
+		r.opts.pins.Forget(name)
+	}
+	return n, err
+}
+
+// Lifted counts what ResetHealth lifted.
+type Lifted struct {
+	Accounts int `json:"accounts"`
+	Targets  int `json:"targets"`
+	Sessions int `json:"sessions"`
+	Manual   int `json:"manual"`
+	Pins     int `json:"pins"`
+}
+
+// ResetHealth lifts everything that can hold a request off.
+func (r *Router) ResetHealth() Lifted {
+	l := r.ledger.Reset(r.opts.now())
+	return Lifted{Accounts: l.Accounts, Targets: l.Targets, Sessions: l.Sessions, Manual: l.Manual, Pins: r.opts.pins.Forget("")}
+}
+
+func scopeOf(model string) string {
+	if model == "" {
+		return telemetry.ScopeAccount
+	}
+	return telemetry.ScopeTarget
+}
+
+func pinTarget(a *answer) affinity.Target {
+	return affinity.Target{Upstream: a.upstream, Model: a.model}
+}
+
+func sessionHashOf(x *exchange) string {
+	if x.session.ID == "" {
+		return ""
+	}
+	return sessionHash(x.session.ID)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

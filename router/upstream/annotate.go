@@ -1,0 +1,83 @@
+package upstream
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// annotate is the innermost RoundTripper: it sees every send, arms the watch for it, corrects the attributes otelhttp has set
+// on its span, and makes errors safe before otelhttp writes them there.
+type annotate struct{ base http.RoundTripper }
+
+func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	d := dispatchOf(ctx)
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		// The later value wins: otelhttp's has the real path, which may name a model, and the query.
+		span.SetAttributes(attribute.String("url.full", r.URL.Scheme+"://"+r.URL.Host+d.call.Route))
+		if d.sends > 1 {
+			span.SetAttributes(attribute.Int("http.request.resend_count", d.sends-1))
+		}
+	}
+	d.progress.Store(asking)
+	d.send()
+	resp, err := a.base.RoundTrip(r)
+	if err != nil {
+		return nil, d.wrap(ctx, err)
+	}
+	d.answered(resp)
+	resp.Body = &answerBody{ReadCloser: resp.Body, request: r}
+	return resp, nil
+}
+
+// send arms the watch for a send that starts now.
+func (d *dispatch) send() {
+	d.sent = d.watch.now()
+	switch first, event := d.call.FirstByte, d.call.FirstEvent; {
+	case !d.call.Stream:
+		d.watch.arm(Response, d.sent, d.call.Response)
+	case event > 0 && (first <= 0 || event < first):
+		d.watch.arm(FirstEvent, d.sent, event) // headers later than that would be too late as well
+	default:
+		d.watch.arm(FirstByte, d.sent, first)
+	}
+}
+
+// answered moves the watch on once headers have come; both limits count from the send.
+func (d *dispatch) answered(resp *http.Response) {
+	if !d.call.Stream {
+		return
+	}
+	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if resp.StatusCode >= http.StatusMultipleChoices || strings.EqualFold(strings.TrimSpace(mediaType), "application/json") {
+		d.watch.arm(Response, d.sent, d.call.Response)
+		return
+	}
+	d.watch.arm(FirstEvent, d.sent, d.call.FirstEvent)
+}
+
+// answerBody makes the errors of a broken answer safe and names them.
+type answerBody struct {
+	io.ReadCloser
+	request *http.Request // its context tells why the body ended
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	if cause := context.Cause(b.request.Context()); cause != nil {
+		return n, &Error{Kind: Kind(cause), Err: cause}
+	}
+	kind := Kind(err)
+	if kind != kindTimeout && kind != kindInvalid {
+		kind = kindTruncated // however it broke
+	}
+	return n, &Error{Kind: kind, Err: err}
+}

@@ -1,0 +1,171 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func parse(t testing.TB, s string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func newClient(t testing.TB, base string) *Client {
+	t.Helper()
+	c := New(Config{Name: "a", Base: parse(t, base)})
+	t.Cleanup(c.CloseIdle)
+	return c
+}
+
+func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newCall returns a POST of the pieces to base.
+func newCall(t testing.TB, base string, pieces ...string) *Call {
+	t.Helper()
+	call := &Call{
+		Method: http.MethodPost, URL: parse(t, base+"/v1/messages"), Route: "/v1/messages",
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	for _, p := range pieces {
+		call.Segments = append(call.Segments, []byte(p))
+		call.Length += int64(len(p))
+	}
+	return call
+}
+
+// do sends the call under a watch that lasts as long as the test.
+func do(t testing.TB, c *Client, call *Call) (*Answer, error) {
+	t.Helper()
+	ctx, w := NewWatch(t.Context())
+	t.Cleanup(w.Stop)
+	return c.Do(ctx, call, w)
+}
+
+// text reads the answer to its end.
+func text(t testing.TB, a *Answer, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("Do: %v (%v)", err, errors.Unwrap(err))
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// tcp serves each accepted connection with f, which is told how many came before; it closes it in the end.
+func tcp(t testing.TB, f func(n int, c *net.TCPConn, r *bufio.Reader)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, c)
+			mu.Unlock()
+			wg.Go(func() {
+				defer c.Close()
+				f(n, c.(*net.TCPConn), bufio.NewReader(c))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return "http://" + l.Addr().String()
+}
+
+// request reads one request from a raw connection, its body included.
+func request(r *bufio.Reader) (*http.Request, string, error) {
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		return nil, "", err
+	}
+	b, err := io.ReadAll(req.Body)
+	return req, string(b), err
+}
+
+// memory is a listener without a network, for synctest bubbles.
+type memory struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.conns:
+		return c, nil
+	case <-m.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error   { m.once.Do(func() { close(m.done) }); return nil }
+func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
+func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case m.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// bubble returns a client whose upstream is h, both inside the caller's synctest bubble, and what ends them.
+func bubble(t testing.TB, h http.HandlerFunc) (*Client, func()) {
+	t.Helper()
+	m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
+	s := &http.Server{Handler: h}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Serve(m) })
+	c := New(Config{Name: "a", Base: parse(t, inMemory)})
+	c.base.DialContext = m.dial
+	return c, func() {
+		c.CloseIdle()
+		_ = s.Close()
+		wg.Wait()
+	}
+}
+
+const inMemory = "http://upstream.test"

@@ -1,0 +1,60 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// LogHandler wraps the handler that writes to stderr: lines get the ids of the context's span, and those that base lets
+// through are exported as well, if logs are.
+func (p *Providers) LogHandler(base slog.Handler) slog.Handler {
+	h := handler{base: base}
+	if p.bridge != nil {
+		h.bridge = p.bridge
+	}
+	return h
+}
+
+// handler is base, and bridge beside it unless that is nil.
+type handler struct{ base, bridge slog.Handler }
+
+// Enabled implements slog.Handler. One level holds for both ways.
+func (h handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.base.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler. The bridge takes the ids from the context itself.
+func (h handler) Handle(ctx context.Context, r slog.Record) error {
+	var err error
+	if h.bridge != nil {
+		err = h.bridge.Handle(ctx, r.Clone())
+	}
+	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
+	}
+	return errors.Join(h.base.Handle(ctx, r), err)
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.base = h.base.WithAttrs(attrs)
+	if h.bridge != nil {
+		h.bridge = h.bridge.WithAttrs(attrs)
+	}
+	return h
+}
+
+// WithGroup implements slog.Handler.
+func (h handler) WithGroup(name string) slog.Handler {
+	h.base = h.base.WithGroup(name)
+	if h.bridge != nil {
+		h.bridge = h.bridge.WithGroup(name)
+	}
+	return h
+}
+
+var _ slog.Handler = handler{}
