@@ -48,7 +48,11 @@ func list(w io.Writer, c *router.Config) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", u.Name, strings.Join(u.Wires, " "), credentialState(u), u.BaseURL)
 	}
 	if len(c.Models) > 0 {
-		fmt.Fprintln(t, "\t\t\t\nMODEL\tSTRATEGY\tTARGETS\t")
+		if err := t.Flush(); err != nil { // the models have columns of their own
+			return err
+		}
+		fmt.Fprintln(w)
+		fmt.Fprintln(t, "MODEL\tSTRATEGY\tTARGETS")
 	}
 	for i := range c.Models {
 		m := &c.Models[i]
@@ -60,7 +64,7 @@ func list(w io.Writer, c *router.Config) error {
 			}
 			targets = append(targets, name)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t\n", m.ID, m.Strategy, strings.Join(targets, ", "))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", m.ID, m.Strategy, strings.Join(targets, ", "))
 	}
 	if len(c.Upstreams)+len(c.Models) > 0 {
 		fmt.Fprintln(t)
