@@ -90,7 +90,7 @@ func (r *Router) elsewhere(w http.ResponseWriter, req *http.Request, route wire.
 		}
 	default:
 		r.refusePlain(w, unsupportedEndpoint(r, req))
-		r.count(req.Context(), unknown, &outcome{result: rejected, class: callerInvalid})
+		r.count(req.Context(), unknown)
 	}
 }
 

@@ -199,12 +199,12 @@ func (r *Router) refusePlain(w http.ResponseWriter, e *Error) { WriteError(w, e)
 // refuseIn answers a request for a wire's path before it enters the corridor.
 func (r *Router) refuseIn(w http.ResponseWriter, req *http.Request, dialect *wire.Wire, e *Error) {
 	writeError(w, dialect, e)
-	r.count(req.Context(), string(dialect.Name), &outcome{result: rejected, class: callerInvalid})
+	r.count(req.Context(), dialect.Name)
 }
 
 // count records a refusal that never became an exchange.
-func (r *Router) count(ctx context.Context, wireName string, o *outcome) {
-	r.tel.Model(unknown, wireName).Request(ctx, telemetry.Request{Outcome: o.result, ErrorClass: o.class})
+func (r *Router) count(ctx context.Context, w wire.Name) {
+	r.snap.Load().strange[w].Request(ctx, telemetry.Request{Outcome: rejected, ErrorClass: callerInvalid})
 }
 
 // setError marks a span as failed, in the router's own words.

@@ -29,8 +29,8 @@ type snapshot struct {
 	policy   policy
 	accounts []*account
 	exact    map[string]*model
-	globs    []*model // longest literal first
-	strange  map[wire.Name]*telemetry.ModelRecorder
+	globs    []*model                               // longest literal first
+	strange  map[wire.Name]*telemetry.ModelRecorder // for requests whose model is not known, or not even the wire
 }
 
 // account is an upstream, made ready.
@@ -94,6 +94,7 @@ func (r *Router) compile(cfg Config, revision int) (*snapshot, map[string]*upstr
 	}
 	slices.SortStableFunc(s.globs, func(a, b *model) int { return literals(b.cfg.ID) - literals(a.cfg.ID) })
 	s.strange = r.modelRecorders(unknown)
+	s.strange[unknown] = r.tel.Model(unknown, unknown)
 	return s, clients, nil
 }
 
