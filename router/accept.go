@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,7 +208,7 @@ func (b *body) grow(size int, total int64) error {
 	return nil
 }
 
-// source is a body with its content coding undone.
+// decoded is a body with its content coding undone.
 type decoded struct {
 	io.Reader
 	plain bool
@@ -238,9 +237,4 @@ func decoder(coding string, src io.Reader, limit int64) (decoded, error) {
 		return decoded{}, &Error{Kind: "read_body_failed", Status: http.StatusBadRequest, Msg: "the request body is not in the coding that Content-Encoding names", Err: err, class: callerInvalid}
 	}
 	return decoded{out, false}, nil
-}
-
-// hasKey reports whether a query has a parameter that may hold a key.
-func hasKey(raw string) bool {
-	return slices.ContainsFunc(strings.Split(raw, "&"), func(p string) bool { return strings.HasPrefix(p, "key=") })
 }

@@ -149,10 +149,10 @@ func (a *attempt) settle(v verdict, outcome string) {
 	a.rec.Attempt(a.ctx, telemetry.Attempt{
 		Reason: a.reason, ErrorClass: v.class, ErrorType: v.errorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
 	})
-	x.outcome.upstream, x.outcome.model = a.t.account.cfg.Name, a.t.asks(x.asked)
+	x.outcome.upstream, x.outcome.model = a.t.cfg.Name, a.t.asks(x.asked)
 	x.outcome.usage, x.outcome.usageKnown = usage, known
 	x.r.emit(Event{
-		Phase: PhaseAttemptEnd, Time: now, Call: x.call, Upstream: a.t.account.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number,
+		Phase: PhaseAttemptEnd, Time: now, Call: x.call, Upstream: a.t.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number,
 		Outcome: outcome, ErrorClass: v.class, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
 	})
 	if outcome == telemetry.AttemptFailedOver {
@@ -163,7 +163,7 @@ func (a *attempt) settle(v verdict, outcome string) {
 // cooled tells of a rest that has begun.
 func (a *attempt) cooled(c health.Cooling) {
 	x := a.x
-	a.t.account.rec.Cooling(x.ctx, string(c.Scope), string(c.Reason), string(c.Source), c.Duration)
+	a.t.rec.Cooling(x.ctx, string(c.Scope), string(c.Reason), string(c.Source), c.Duration)
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventCooling,
 		attribute.String(telemetry.AttrScope, string(c.Scope)), attribute.String(telemetry.AttrUpstream, c.Upstream),
 		attribute.String(telemetry.AttrModel, x.model.cfg.ID), attribute.String(telemetry.AttrRequestModel, a.t.label),
@@ -175,7 +175,7 @@ func (a *attempt) cooled(c health.Cooling) {
 func (a *attempt) leave(v verdict) {
 	x := a.x
 	a.rec.Failover(x.ctx, v.class)
-	x.left = a.t.account.cfg.Name
+	x.left = a.t.cfg.Name
 	x.leftClass = v.class
 }
 
@@ -185,8 +185,8 @@ func (x *exchange) arrived(t *target) {
 		return
 	}
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFailover, attribute.String(telemetry.AttrFrom, x.left),
-		attribute.String(telemetry.AttrTo, t.account.cfg.Name), attribute.String(telemetry.AttrErrorClass, x.leftClass))
-	x.r.emit(Event{Phase: PhaseFailover, Time: x.r.opts.now(), Call: x.call, Upstream: t.account.cfg.Name, ErrorClass: x.leftClass})
+		attribute.String(telemetry.AttrTo, t.cfg.Name), attribute.String(telemetry.AttrErrorClass, x.leftClass))
+	x.r.emit(Event{Phase: PhaseFailover, Time: x.r.opts.now(), Call: x.call, Upstream: t.cfg.Name, ErrorClass: x.leftClass})
 	x.left = ""
 }
 

@@ -24,7 +24,7 @@ type attempt struct {
 	reason string
 	lease  *health.Lease
 	span   trace.Span
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // lives exactly as long as the attempt
 	watch  *upstream.Watch
 	rec    *telemetry.TargetRecorder
 	start  time.Time
@@ -38,7 +38,6 @@ type attempt struct {
 	alive      bool // the first event that is no comment or ping has come
 	firstChunk time.Duration
 	lastChunk  time.Time
-	sends      int
 }
 
 // answer is what an upstream answered, as far as the client may get to see it.
@@ -177,15 +176,15 @@ func (a *attempt) open() {
 			attribute.Bool(telemetry.AttrStream, x.streaming),
 			attribute.String(telemetry.AttrServerAddress, a.t.address),
 			attribute.Int(telemetry.AttrServerPort, a.t.port),
-			attribute.String(telemetry.AttrUpstream, a.t.account.cfg.Name),
+			attribute.String(telemetry.AttrUpstream, a.t.cfg.Name),
 			attribute.String(telemetry.AttrModel, x.model.cfg.ID),
 			attribute.Int(telemetry.AttrAttemptNumber, a.number),
 			attribute.String(telemetry.AttrAttemptReason, a.reason),
 		))
 	a.span.SetAttributes(x.parameters()...)
 	a.ctx, a.watch = upstream.NewWatch(a.ctx)
-	a.t.account.rec.Active(a.ctx, 1)
-	x.r.emit(Event{Phase: PhaseAttemptStart, Time: a.start, Call: x.call, Upstream: a.t.account.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number})
+	a.t.rec.Active(a.ctx, 1)
+	x.r.emit(Event{Phase: PhaseAttemptStart, Time: a.start, Call: x.call, Upstream: a.t.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number})
 }
 
 // close gives everything back, whatever happened: the place at the target, the probe lease, the buffers.
@@ -195,7 +194,7 @@ func (a *attempt) close() {
 		a.src.close()
 	}
 	a.lease.Release()
-	a.t.account.rec.Active(a.x.ctx, -1)
+	a.t.rec.Active(a.x.ctx, -1)
 	a.span.End()
 }
 
@@ -210,7 +209,7 @@ func (a *attempt) run() evidence {
 		a.span.SetAttributes(attribute.String(telemetry.AttrProviderRequest, id))
 	}
 	a.t.quota.note(resp.Header)
-	a.ans = &answer{upstream: a.t.account.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header}
+	a.ans = &answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header}
 	if !isSuccess(resp.StatusCode) {
 		a.ans.held = resp.ErrorBody
 		a.facts.Failure = a.x.route.Wire.ErrorOf(a.plainError())
@@ -232,7 +231,7 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	if s.stripUsage {
 		a.strip = &stripper{}
 	}
-	limits := &a.t.account.cfg.Timeouts
+	limits := &a.t.cfg.Timeouts
 	x.body.hold()
 	call := &upstream.Call{
 		Method: http.MethodPost, Header: x.requestHeader(a.t),

@@ -57,9 +57,9 @@ func (r *Router) guarded(w http.ResponseWriter, req *http.Request) {
 	req.Pattern = req.Method + " " + v.route.Wire.Template(v.route.Op)
 	x := &exchange{r: r, w: w, raw: v.raw, req: req, route: v.route}
 	defer func() {
-		switch p := recover(); {
-		case p == nil:
-		case p == http.ErrAbortHandler:
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
 			v.aborted = true
 		default:
 			r.opts.logger.ErrorContext(req.Context(), "the router failed at a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))

@@ -13,14 +13,14 @@ import (
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
-// exchange is one request on its way through the engine. One goroutine owns it.
+// exchange is one request on its way through the engine. One goroutine owns it, for as long as its context lasts.
 type exchange struct {
 	r      *Router
 	w      http.ResponseWriter // through the HTTP instrumentation
 	raw    http.ResponseWriter // the server's own, for the chunks of streams
 	req    *http.Request
 	route  wire.Route
-	ctx    context.Context
+	ctx    context.Context    //nolint:containedctx // lives exactly as long as the request
 	cancel context.CancelFunc // of request_timeout, nil if there is none
 	span   trace.Span
 	snap   *snapshot

@@ -1,7 +1,9 @@
 package router
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,8 +60,8 @@ func (x *exchange) requestHeader(t *target) http.Header {
 	if x.route.Wire.Name == wire.Messages && len(h["Anthropic-Version"]) == 0 {
 		h["Anthropic-Version"] = []string{"2023-06-01"}
 	}
-	t.account.authorize(h, x.route.Wire)
-	for name, value := range t.account.cfg.Headers {
+	t.authorize(h, x.route.Wire)
+	for name, value := range t.cfg.Headers {
 		h.Set(name, value.Reveal())
 	}
 	return h
@@ -98,12 +100,7 @@ func foreign(name string, w *wire.Wire) bool {
 }
 
 func vendorOf(w *wire.Wire, prefix string) bool {
-	for _, p := range w.Vendor {
-		if p == prefix {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(w.Vendor, prefix)
 }
 
 func hasPrefixFold(s, prefix string) bool {
@@ -126,9 +123,7 @@ func removeHops(h, from http.Header) {
 // that the router makes itself, and adds the router's own.
 func (x *exchange) answerHeader(a *answer) {
 	h := x.w.Header()
-	for name, values := range a.header {
-		h[name] = values
-	}
+	maps.Copy(h, a.header)
 	removeHops(h, a.header)
 	delete(h, "Content-Length")
 	if a.undone {

@@ -29,9 +29,9 @@ func (x *exchange) makePlan() error {
 	var candidates []strategy.Candidate
 	var targets []*target
 	for _, t := range x.model.targets {
-		if t.account.cfg.Enabled && t.serves(x.model, x.route.Wire) {
+		if t.cfg.Enabled && t.serves(x.model, x.route.Wire) {
 			targets = append(targets, t)
-			candidates = append(candidates, strategy.Candidate{Upstream: t.account.cfg.Name, Model: t.asks(x.asked)})
+			candidates = append(candidates, strategy.Candidate{Upstream: t.cfg.Name, Model: t.asks(x.asked)})
 		}
 	}
 	if len(targets) == 0 && !x.model.speaks(x.route.Wire) {
@@ -53,7 +53,7 @@ func (x *exchange) toOwner() {
 		return
 	}
 	i := slices.IndexFunc(x.plan, func(t *target) bool {
-		return t.account.cfg.Name == owner.Upstream && t.asks(x.asked) == owner.Model
+		return t.cfg.Name == owner.Upstream && t.asks(x.asked) == owner.Model
 	})
 	if i < 0 {
 		return
@@ -86,7 +86,7 @@ func (x *exchange) inspect() {
 
 func (x *exchange) skipped(t *target, b health.Block) {
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventSkipped,
-		attribute.String(telemetry.AttrUpstream, t.account.cfg.Name),
+		attribute.String(telemetry.AttrUpstream, t.cfg.Name),
 		attribute.String(telemetry.AttrModel, x.model.cfg.ID),
 		attribute.String(telemetry.AttrRequestModel, t.label),
 		attribute.String(telemetry.AttrReason, skipReason(b)))
@@ -108,7 +108,7 @@ func skipReason(b health.Block) string {
 
 // ledgerTarget is what the ledger knows a target by.
 func (x *exchange) ledgerTarget(t *target) health.Target {
-	return health.Target{Upstream: t.account.cfg.Name, Model: t.asks(x.asked)}
+	return health.Target{Upstream: t.cfg.Name, Model: t.asks(x.asked)}
 }
 
 func (m *model) speaks(w *wire.Wire) bool {

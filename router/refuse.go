@@ -156,7 +156,7 @@ func (x *exchange) retryHeaders(h http.Header, e *Error) {
 // deliver sends a failed answer that is complete. A final 429 or 503 always says when to come back.
 func (x *exchange) deliver(a *answer) error {
 	x.outcome.committed, x.outcome.status = true, a.status
-	if (mustSayWhen(a.status)) && a.header.Get("Retry-After") == "" {
+	if mustSayWhen(a.status) && a.header.Get("Retry-After") == "" {
 		a.header = a.header.Clone()
 		a.header.Set("Retry-After", strconv.FormatInt(x.comeBack(), 10))
 	}

@@ -141,7 +141,7 @@ func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 		c := a.x.route.Wire.Event(&ev, &a.facts)
 		if c != wire.Nothing && !a.alive {
 			a.alive = true
-			a.watch.Arm(upstream.Idle, a.t.account.cfg.Timeouts.Idle)
+			a.watch.Arm(upstream.Idle, a.t.cfg.Timeouts.Idle)
 		}
 		if c == wire.Failed && !a.facts.Output && class != wire.Failed {
 			class = wire.Failed
@@ -265,7 +265,7 @@ func (a *attempt) readWhole() ([]byte, error) {
 		if len(a.ans.held) > maxPlain || len(looked) > maxPlain {
 			return nil, errTooLong
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			if !separate {
 				looked = a.ans.held
 			}
@@ -309,7 +309,7 @@ func (a *attempt) commit() error {
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
 	x.r.emit(Event{Phase: PhaseCommitted, Time: now, Call: x.call, Upstream: a.ans.upstream, UpstreamModel: a.ans.model, Attempt: a.number})
 	if a.ans.stream {
-		a.watch.Cap(a.t.account.cfg.Timeouts.Stream)
+		a.watch.Cap(a.t.cfg.Timeouts.Stream)
 	}
 	var err error
 	x.await(func() { err = x.emitAnswer(a.ans) })
@@ -354,7 +354,7 @@ func (a *attempt) passOn(ev evidence) error {
 		if len(raw) > 0 && a.write(raw) != nil {
 			return nil
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

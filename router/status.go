@@ -222,7 +222,7 @@ func (r *Router) Models() []ModelInfo {
 			MaxOutput: m.cfg.MaxOutput, Price: m.cfg.Price,
 		}
 		for _, t := range m.targets {
-			info.Providers = append(info.Providers, t.account.cfg.Name)
+			info.Providers = append(info.Providers, t.cfg.Name)
 		}
 		out = append(out, info)
 	}

@@ -151,11 +151,14 @@ func (s *server) stop() {
 
 // settle waits a moment for requests that were cut, so that they are in the books.
 func (s *server) settle() {
-	for range 100 {
-		if s.engine.Status().InFlight == 0 {
+	tick, limit := time.NewTicker(10*time.Millisecond), time.After(time.Second)
+	defer tick.Stop()
+	for s.engine.Status().InFlight > 0 {
+		select {
+		case <-tick.C:
+		case <-limit:
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
