@@ -19,7 +19,9 @@ type Problem struct {
 }
 
 // Error implements error.
-func (p Problem) Error() string { return p.Path + ": " + p.Summary + ": " + p.Detail }
+func (p Problem) Error() string {
+	return strings.TrimPrefix(p.Path+": ", ": ") + p.Summary + ": " + p.Detail
+}
 
 // Validate returns everything that is wrong, ordered by path; nothing is fixed or filled in. A configuration with
 // problems that are no warnings does not work.

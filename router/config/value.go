@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -95,7 +96,7 @@ func assignPlain(v reflect.Value, value cty.Value) error {
 	case reflect.Bool:
 		b, err := primitive(value, cty.Bool)
 		if err != nil {
-			return fmt.Errorf("it must be true or false")
+			return errors.New("it must be true or false")
 		}
 		v.SetBool(b.True())
 	case reflect.Int:
@@ -105,7 +106,7 @@ func assignPlain(v reflect.Value, value cty.Value) error {
 		}
 		whole, accuracy := n.Int64()
 		if accuracy != big.Exact || whole > math.MaxInt32 || whole < math.MinInt32 {
-			return fmt.Errorf("it must be a whole number of up to ten digits")
+			return errors.New("it must be a whole number of up to ten digits")
 		}
 		v.SetInt(whole)
 	case reflect.Float64:
@@ -124,7 +125,7 @@ func assignPlain(v reflect.Value, value cty.Value) error {
 func assignList(v reflect.Value, value cty.Value) error {
 	value, _ = value.Unmark()
 	if t := value.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
-		return fmt.Errorf(`it must be a list, such as ["a", "b"]`)
+		return errors.New(`it must be a list, such as ["a", "b"]`)
 	}
 	list := reflect.MakeSlice(v.Type(), 0, value.LengthInt())
 	for it := value.ElementIterator(); it.Next(); {
@@ -142,7 +143,7 @@ func assignList(v reflect.Value, value cty.Value) error {
 func assignMap(v reflect.Value, value cty.Value) error {
 	value, marks := value.Unmark()
 	if t := value.Type(); !t.IsObjectType() && !t.IsMapType() {
-		return fmt.Errorf("it must be an object, such as { name = value }")
+		return errors.New("it must be an object, such as { name = value }")
 	}
 	m := reflect.MakeMap(v.Type())
 	for it := value.ElementIterator(); it.Next(); {
@@ -174,7 +175,7 @@ func sane(value cty.Value) bool {
 func toText(value cty.Value) (string, error) {
 	s, err := primitive(value, cty.String)
 	if err != nil {
-		return "", fmt.Errorf("it must be a string")
+		return "", errors.New("it must be a string")
 	}
 	return s.AsString(), nil
 }
@@ -182,20 +183,20 @@ func toText(value cty.Value) (string, error) {
 func toNumber(value cty.Value) (*big.Float, error) {
 	n, err := primitive(value, cty.Number)
 	if err != nil {
-		return nil, fmt.Errorf("it must be a number")
+		return nil, errors.New("it must be a number")
 	}
 	return n.AsBigFloat(), nil
 }
 
 func toDuration(value cty.Value) (time.Duration, error) {
-	const want = `it must be a duration in quotes with its unit, such as "30s", "5m" or "168h"`
+	bad := errors.New(`it must be a duration in quotes with its unit, such as "30s", "5m" or "168h"`)
 	text, err := toText(value)
 	if err != nil {
-		return 0, fmt.Errorf(want)
+		return 0, bad
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf(want)
+		return 0, bad
 	}
 	return d, nil
 }
@@ -207,7 +208,7 @@ var units = []struct {
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
 
 func toSize(value cty.Value) (int64, error) {
-	bad := fmt.Errorf(`it must be a number of bytes or a size in quotes, such as "32MiB"`)
+	bad := errors.New(`it must be a number of bytes or a size in quotes, such as "32MiB"`)
 	text, err := toText(value)
 	if err != nil {
 		return 0, bad
@@ -230,9 +231,9 @@ func toSize(value cty.Value) (int64, error) {
 func toFields(value cty.Value) (router.Fields, error) {
 	value, _ = value.UnmarkDeep()
 	if t := value.Type(); !t.IsObjectType() && !t.IsMapType() {
-		return nil, fmt.Errorf("it must be an object, such as { temperature = 0.2 }")
+		return nil, errors.New("it must be an object, such as { temperature = 0.2 }")
 	}
-	huge := fmt.Errorf("it has a number that is too large or too small")
+	huge := errors.New("it has a number that is too large or too small")
 	if cty.Walk(value, func(_ cty.Path, v cty.Value) (bool, error) {
 		if !v.IsNull() && !sane(v) {
 			return false, huge
@@ -246,7 +247,7 @@ func toFields(value cty.Value) (router.Fields, error) {
 		name, element := it.Element()
 		raw, err := ctyjson.Marshal(element, element.Type())
 		if err != nil {
-			return nil, fmt.Errorf("it cannot be written as JSON")
+			return nil, errors.New("it cannot be written as JSON")
 		}
 		fields[name.AsString()] = json.RawMessage(raw)
 	}

@@ -59,7 +59,8 @@ func (p pace) watch(ctx context.Context, f *File, force <-chan struct{}, log *sl
 		case <-events:
 			quiet.Reset(p.settle)
 			continue
-		case <-errs: // Such as too many events at a time: something has changed.
+		case err := <-errs: // Such as too many events at a time: something has changed.
+			log.Warn("configuration is watched with gaps", "error", err)
 			quiet.Reset(p.settle)
 			continue
 		case <-force:

@@ -51,7 +51,6 @@ func watch(t *testing.T, p pace, prepare func(w *watching) string) *watching {
 		cancel()
 		<-done
 	})
-	time.Sleep(20 * time.Millisecond) // So that the first look does not hide what is tested.
 	return w
 }
 
@@ -64,12 +63,13 @@ func (w *watching) must(err error) {
 	}
 }
 
-// write writes a configuration with one upstream of that name.
+// write puts a configuration with one upstream of that name in place, never half of it.
 func (w *watching) write(file, upstream string) string {
 	w.t.Helper()
 	w.must(os.MkdirAll(filepath.Dir(w.path(file)), 0o755))
 	src := strings.ReplaceAll("upstream \"NAME\" {\n base_url = \"http://127.0.0.1\"\n wires = [\"gemini\"]\n}\nmodel \"*\" {\n target \"NAME\" {}\n}\n", "NAME", upstream)
-	w.must(os.WriteFile(w.path(file), []byte(src), 0o600))
+	w.must(os.WriteFile(w.path(file)+".new", []byte(src), 0o600))
+	w.must(os.Rename(w.path(file)+".new", w.path(file)))
 	return w.path(file)
 }
 
@@ -107,7 +107,7 @@ func TestWatchPlainFile(t *testing.T) {
 	w.want("b")
 	w.must(os.Rename(w.write("new", "c"), w.path("config.hcl")))
 	w.want("c")
-	w.must(os.WriteFile(w.path("config.hcl"), []byte("server {\n"), 0o600))
+	w.must(os.WriteFile(w.path("config.hcl"), []byte("server {\n"), 0o600)) // In place.
 	w.want("config.hcl:1")
 	w.force <- struct{}{}
 	w.want("config.hcl:1")

@@ -54,8 +54,7 @@ var (
 
 // settingNames sorts the names of all blocks and attributes into those with secrets and the others.
 func settingNames(t reflect.Type, public, secret map[string]bool) (map[string]bool, map[string]bool) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, kind, _ := strings.Cut(f.Tag.Get("hcl"), ",")
 		switch {
 		case kind == "label":
