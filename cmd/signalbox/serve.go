@@ -203,6 +203,7 @@ func (s *server) reload(ctx context.Context, next *config.File, diags config.Dia
 	changed := config.Restart(s.file.Config, next.Config)
 	old := s.file.Config
 	next.Config.Server.Listen, next.Config.Server.AdminListen = old.Server.Listen, old.Server.AdminListen
+	next.Config.Telemetry = old.Telemetry
 	if err := s.engine.Load(next.Config); err != nil {
 		s.log.Error("the new configuration is refused; the running one stays", "problem", err)
 		s.engine.Reloaded(ctx, telemetry.ReloadRejected)
