@@ -48,6 +48,9 @@ func (x *exchange) makePlan() error {
 
 // toOwner moves the target that a session is pinned to to the front.
 func (x *exchange) toOwner() {
+	if x.session.ID == "" {
+		return
+	}
 	owner, ok := x.r.opts.pins.Lookup(x.start, x.pinKey())
 	if !ok {
 		return
