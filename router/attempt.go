@@ -35,6 +35,7 @@ type attempt struct {
 	scanner    sse.Scanner
 	strip      *stripper
 	cut        bool // the upstream told an error in band and then broke the connection
+	half       bool // the stream ended within an event
 	alive      bool // the first event that is no comment or ping has come
 	firstChunk time.Duration
 	lastChunk  time.Time

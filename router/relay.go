@@ -181,6 +181,7 @@ func (a *attempt) inBand() evidence {
 // finished is how a committed stream ended. A reset after the terminal event is no failure, and a client that hangs up
 // after it has all it wanted (Codex does so at response.completed).
 func (a *attempt) finished(err error) evidence {
+	a.half = a.scanner.Pending()
 	var ev sse.Event
 	if a.scanner.Finish(&ev) {
 		a.x.route.Wire.Event(&ev, &a.facts)
@@ -217,7 +218,7 @@ func (a *attempt) breakOff(ev evidence) error {
 	if ev.inBand && !a.cut {
 		return nil // told by the upstream itself, and ended as it ended
 	}
-	if x.snap.cfg.Failover.StreamError == "event" && a.ans.stream && !a.scanner.Pending() && !a.facts.Failed && !a.src.blind {
+	if x.snap.cfg.Failover.StreamError == "event" && a.ans.stream && !a.half && !a.facts.Failed && !a.src.blind {
 		_ = a.write(x.route.Wire.ErrorEvent(http.StatusBadGateway, "upstream_stream_broken", "the upstream broke off in the middle of its answer"))
 	}
 	return errAborted
