@@ -185,7 +185,7 @@ func (b *body) fill(src io.Reader, expected, limit int64) error {
 		b.bytes = b.bytes[:len(b.bytes)+n]
 		var over *http.MaxBytesError
 		switch {
-		case int64(len(b.bytes)) > limit, errors.As(err, &over):
+		case int64(len(b.bytes)) > limit, errors.As(err, &over), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 			return tooLarge(limit)
 		case err == io.EOF:
 			return nil
