@@ -1,0 +1,256 @@
+package control_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/control"
+	"github.com/signalbox-llm/signalbox/router/routertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var epoch = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// desk is the control plane of an engine with one upstream, two models and a key of each scope.
+type desk struct {
+	t      *testing.T
+	engine *router.Router
+	plane  *control.Handler
+	up     *routertest.Upstream
+}
+
+func open(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, up: routertest.NewUpstream()}
+	cfg := router.Defaults()
+	for name, scope := range map[string]string{"agents": router.ScopeInference, "ops": router.ScopeAdmin} {
+		k := router.DefaultKey()
+		k.Name, k.Scope, k.Secret = name, scope, router.NewSecret("key-of-"+name, "")
+		cfg.Auth.Keys = append(cfg.Auth.Keys, k)
+	}
+	a, m, target := router.DefaultUpstream(), router.DefaultModel(), router.DefaultTarget()
+	a.Name, a.BaseURL, a.Wires = "a", d.up.URL, []string{routertest.Chat, routertest.Messages}
+	a.APIKey = router.NewSecret("sk-of-a", "")
+	target.Upstream, target.Model = "a", "up/m"
+	m.ID, m.ContextWindow, m.MaxOutput, m.Targets = "org/m", 200, 64, []router.Target{target}
+	glob := router.DefaultModel()
+	glob.ID, glob.Targets = "m-*", []router.Target{{Upstream: "a", Weight: 1, Translate: "drop"}}
+	cfg.Upstreams, cfg.Models = []router.Upstream{a}, []router.Model{m, glob}
+	engine, err := router.New(cfg, router.WithLogger(slog.New(slog.DiscardHandler)), router.WithClock(routertest.NewClock(epoch).Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.engine, d.plane = engine, control.New(engine)
+	t.Cleanup(func() { d.up.Close(); engine.Close() })
+	return d
+}
+
+// ask sends a request to the control plane and, behind it, the engine.
+func (d *desk) ask(key, method, path, body string) (int, map[string]any) {
+	d.t.Helper()
+	var sent io.Reader
+	if body != "" {
+		sent = strings.NewReader(body)
+	}
+	req, rec := httptest.NewRequestWithContext(d.t.Context(), method, path, sent), httptest.NewRecorder()
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer key-of-"+key)
+	}
+	d.plane.Or(d.engine.Handler()).ServeHTTP(rec, req)
+	var got map[string]any
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil && method != http.MethodHead {
+		d.t.Errorf("%s %s: %d %s", method, path, rec.Code, rec.Body)
+	}
+	if strings.Contains(rec.Body.String(), "sk-of") || strings.Contains(rec.Body.String(), "key-of") {
+		d.t.Errorf("%s %s shows a key: %s", method, path, rec.Body)
+	}
+	return rec.Code, got
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.plane.SetReady(true)
+	for _, c := range []struct {
+		method, path         string
+		nobody, agent, admin int
+		refused              string // a method that is not served
+	}{
+		{"GET", "/healthz", 200, 200, 200, "POST"},
+		{"HEAD", "/healthz", 200, 200, 200, "PUT"},
+		{"GET", "/readyz", 200, 200, 200, "POST"},
+		{"GET", "/v1/models", 401, 200, 200, "POST"},
+		{"GET", "/api/v1/models", 401, 200, 200, "DELETE"},
+		{"GET", "/v1/models/org/m", 401, 200, 200, "POST"},
+		{"GET", "/v1/models/nope", 401, 404, 404, "POST"},
+		{"GET", "/_router/status", 401, 403, 200, "POST"},
+		{"POST", "/admin/backend", 401, 403, 400, "GET"},
+		{"POST", "/admin/reset-health", 401, 403, 200, "GET"},
+	} {
+		for key, want := range map[string]int{"": c.nobody, "nobody": c.nobody, "agents": c.agent, "ops": c.admin} {
+			if got, _ := d.ask(key, c.method, c.path, ""); got != want {
+				t.Errorf("%s %s with key %q: %d, want %d", c.method, c.path, key, got, want)
+			}
+		}
+		if got, _ := d.ask("ops", c.refused, c.path, ""); got != http.StatusMethodNotAllowed {
+			t.Errorf("%s %s: %d", c.refused, c.path, got)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	if code, _ := d.ask("", "GET", "/readyz", ""); code != 503 {
+		t.Errorf("before: %d", code)
+	}
+	d.plane.SetReady(true)
+	if code, got := d.ask("", "GET", "/readyz", ""); code != 200 || got["config_revision"] != 1.0 {
+		t.Errorf("ready: %d %v", code, got)
+	}
+	d.plane.SetReady(false)
+	if code, _ := d.ask("", "GET", "/readyz", ""); code != 503 {
+		t.Errorf("draining: %d", code)
+	}
+	if code, _ := d.ask("", "GET", "/healthz", ""); code != 200 {
+		t.Errorf("alive: %d", code)
+	}
+}
+
+func TestModels(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	first := map[string]any{
+		"id": "org/m", "object": "model", "created": float64(epoch.Unix()), "owned_by": "signalbox", "context_length": 200.0,
+		"max_model_len": 200.0, "limits": map[string]any{"max_input_tokens": 200.0, "max_output_tokens": 64.0},
+		"supported_endpoint_types": []any{"openai", "anthropic"}, "type": "model", "display_name": "org/m", "created_at": "2030-01-02T03:04:05Z",
+	}
+	second := map[string]any{
+		"id": "m-*", "object": "model", "created": float64(epoch.Unix()), "owned_by": "signalbox",
+		"supported_endpoint_types": []any{"openai", "anthropic"}, "type": "model", "display_name": "m-*", "created_at": "2030-01-02T03:04:05Z",
+	}
+	want := map[string]any{"object": "list", "data": []any{first, second}, "has_more": false, "first_id": "org/m", "last_id": "m-*"}
+	for _, path := range []string{"/v1/models", "/api/v1/models"} {
+		_, got := d.ask("agents", "GET", path, "")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	_, got := d.ask("agents", "GET", "/v1/models/org/m", "")
+	if diff := cmp.Diff(first, got); diff != "" {
+		t.Errorf("one model (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.up.Script(routertest.Fail(500, "boom"))
+	d.ask("agents", "POST", "/v1/chat/completions", `{"model":"org/m","messages":[]}`)
+	_, got := d.ask("ops", "GET", "/_router/status", "")
+	recent, _ := got["recent"].([]any)
+	if len(recent) != 1 {
+		t.Fatalf("recent: %v", recent)
+	}
+	entry, _ := recent[0].(map[string]any)
+	if call, _ := entry["call"].(string); call == "" {
+		t.Errorf("no call id: %v", entry)
+	}
+	delete(entry, "call")
+	want := map[string]any{
+		"started_at": "2030-01-02T03:04:05Z", "config_revision": 1.0, "in_flight": 0.0, "queued": 0.0,
+		"upstreams": []any{map[string]any{
+			"index": 0.0, "name": "a", "url": d.up.URL, "wires": []any{"openai-chat", "anthropic-messages"}, "state": "healthy",
+			"remaining_ms": 0.0, "manual": false, "in_flight": 0.0, "probe_in_flight": false,
+			"last_error": map[string]any{"type": "500", "status": 500.0, "at": "2030-01-02T03:04:05Z"},
+			"targets": []any{map[string]any{
+				"model": "up/m", "state": "cooling", "reason": "server_error", "until": "2030-01-02T03:04:35Z", "remaining_ms": 30000.0,
+				"failures": 1.0, "probe_in_flight": false,
+			}},
+		}},
+		"recent": []any{map[string]any{
+			"at": "2030-01-02T03:04:05Z", "wire": "openai-chat", "model": "org/m", "kind": "strategy", "upstream": "a", "upstream_model": "up/m",
+			"status": 500.0, "attempts": 1.0, "duration_ms": 0.0,
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOrders(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, c := range []struct {
+		path, body string
+		code       int
+		want       string // a part of the answer, as JSON
+	}{
+		{"backend", `{"id":"a","action":"cool"}`, 200, `"action":"cool"`},
+		{"backend", `{"id":"a","action":"uncool"}`, 200, `"lifted":1`},
+		{"backend", `{"id":"a","action":"uncool"}`, 200, `"lifted":0`},
+		{"backend", `{"id":"a","action":"cool","model":"up/m","forMs":60000}`, 200, `"forMs":60000`},
+		{"backend", `{"id":"a","action":"uncool","upstream":"up/m"}`, 200, `"lifted":1`},
+		{"backend", `{"id":"b","action":"cool"}`, 404, `"error"`},
+		{"backend", `{"id":"b","action":"uncool"}`, 404, `"error"`},
+		{"backend", `{"id":"a","action":"cool","model":"nope"}`, 404, `"error"`},
+		{"backend", `{"id":"a","action":"cool","forMs":-1}`, 400, `"error"`},
+		{"backend", `{"id":"a","action":"cool","forMs":1e15}`, 400, `"error"`},
+		{"backend", `{"id":"a","action":"freeze"}`, 400, `"error"`},
+		{"backend", `{"action":"cool"}`, 400, `"error"`},
+		{"backend", `{"id":"a","action":"cool","for":1}`, 400, `"error"`},
+		{"backend", `[]`, 400, `"error"`},
+		{"backend", `{"id":"a","action":"cool"}`, 200, `"forMs":0`},
+		{"reset-health", ``, 200, `"manual":1`},
+		{"reset-health", `{}`, 200, `"manual":0`},
+		{"reset-health", `{"x":1}`, 400, `"error"`},
+	} {
+		code, got := d.ask("ops", "POST", "/admin/"+c.path, c.body)
+		text, err := json.Marshal(got)
+		if err != nil || code != c.code || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.path, c.body, code, text, c.code, c.want)
+		}
+	}
+}
+
+func TestCoolingShows(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.ask("ops", "POST", "/admin/backend", `{"id":"a","action":"cool"}`)
+	if u := d.engine.Status().Upstreams[0]; u.State != "cooling" || !u.Manual || u.RemainingMS != -1 || u.Until != nil {
+		t.Errorf("%+v", u)
+	}
+	if code, _ := d.ask("agents", "POST", "/v1/chat/completions", `{"model":"org/m","messages":[]}`); code != 503 {
+		t.Errorf("served while cooled by hand: %d", code)
+	}
+}
+
+// A listener for inference alone answers the open paths and the models, and passes the rest on.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	teapot := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for path, want := range map[string][2]int{ // of Open, of the control plane alone
+		"/healthz": {200, 200}, "/v1/models": {401, 401}, "/_router/status": {418, 401}, "/admin/backend": {418, 405},
+		"/v1/models/gemini-x:generateContent": {418, 404}, "/elsewhere": {418, 404},
+	} {
+		for i, h := range []http.Handler{d.plane.Open(teapot), d.plane} {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+			if rec.Code != want[i] {
+				t.Errorf("%s, door %d: %d, want %d", path, i, rec.Code, want[i])
+			}
+		}
+	}
+}
