@@ -77,7 +77,7 @@ func (x *exchange) closeSpan(overhead float64) {
 	switch o.result {
 	case telemetry.OutcomeFailed, telemetry.OutcomeRejected:
 		setError(x.span, o.errorType, o.class)
-		setError(trace.SpanFromContext(x.req.Context()), o.errorType, o.class)
+		setErrorType(trace.SpanFromContext(x.req.Context()), o.errorType, o.class)
 	case telemetry.OutcomeCancelled:
 		x.span.SetAttributes(attribute.String(telemetry.AttrErrorClass, o.class))
 	}

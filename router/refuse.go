@@ -207,10 +207,16 @@ func (r *Router) count(ctx context.Context, w wire.Name) {
 	r.snap.Load().strange[w].Request(ctx, telemetry.Request{Outcome: rejected, ErrorClass: callerInvalid})
 }
 
-// setError marks a span as failed, in the router's own words.
+// setError marks a span of the router's own as failed, in the router's own words.
 func setError(span trace.Span, errorType, class string) {
+	span.SetAttributes(attribute.String(telemetry.AttrErrorClass, class))
+	setErrorType(span, errorType, class)
+}
+
+// setErrorType marks any span as failed; an HTTP span has no attributes of the router's own.
+func setErrorType(span trace.Span, errorType, class string) {
 	span.SetStatus(codes.Error, class)
-	span.SetAttributes(attribute.String(telemetry.AttrErrorType, errorType), attribute.String(telemetry.AttrErrorClass, class))
+	span.SetAttributes(attribute.String(telemetry.AttrErrorType, errorType))
 }
 
 func clip(s string, n int) string {
