@@ -103,7 +103,7 @@ func (x *exchange) log(modelID, wireName string, seconds float64) {
 		attrs = append(attrs, slog.String("error", o.class))
 	}
 	if o.usageKnown {
-		attrs = append(attrs, slog.Int64("input_tokens", o.usage.Input), slog.Int64("cache_read_tokens", o.usage.CacheRead), slog.Int64("output_tokens", o.usage.Output))
+		attrs = append(attrs, slog.Int64("input_tokens", o.usage.TotalInput()), slog.Int64("cache_read_tokens", o.usage.CacheRead), slog.Int64("output_tokens", o.usage.Output))
 	}
 	x.r.opts.logger.LogAttrs(x.ctx, level, "request", attrs...)
 }

@@ -175,8 +175,14 @@ func TestProbesAndUnknownPaths(t *testing.T) {
 		method, path string
 		status       int
 	}{
-		{"HEAD", "/", 200}, {"GET", "/", 200}, {"HEAD", "/api/hello", 200}, {"GET", "/v1/embeddings", 404}, {"POST", "/v1/embeddings", 404},
-		{"POST", "/v1/chat/completions/x", 404}, {"GET", "/v1/responses/resp_1", 404}, {"POST", "/", 404},
+		{"HEAD", "/", 200},
+		{"GET", "/", 200},
+		{"HEAD", "/api/hello", 200},
+		{"GET", "/v1/embeddings", 404},
+		{"POST", "/v1/embeddings", 404},
+		{"POST", "/v1/chat/completions/x", 404},
+		{"GET", "/v1/responses/resp_1", 404},
+		{"POST", "/", 404},
 	} {
 		got := w.do(c.method, c.path, nil, nil)
 		if got.Status != c.status || c.status == 404 && !strings.Contains(got.Body, "/v1/messages") {

@@ -62,7 +62,7 @@ func (w *world) close() {
 	for _, u := range w.ups {
 		u.Close()
 	}
-	w.Front.Close()
+	w.Close()
 	w.engine.Close()
 }
 

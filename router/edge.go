@@ -43,7 +43,9 @@ func (r *Router) edge() http.Handler {
 			return
 		}
 		v := &visit{route: route, raw: w}
-		traced.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), visitKey{}, v)))
+		req = req.WithContext(context.WithValue(req.Context(), visitKey{}, v))
+		req.Pattern = req.Method + " " + route.Wire.Template(route.Op) // before the span begins: http.route is read then
+		traced.ServeHTTP(w, req)
 		if v.aborted {
 			panic(http.ErrAbortHandler)
 		}
@@ -54,7 +56,6 @@ func (r *Router) edge() http.Handler {
 // aborted connection.
 func (r *Router) guarded(w http.ResponseWriter, req *http.Request) {
 	v, _ := req.Context().Value(visitKey{}).(*visit)
-	req.Pattern = req.Method + " " + v.route.Wire.Template(v.route.Op)
 	x := &exchange{r: r, w: w, raw: v.raw, req: req, route: v.route}
 	defer func() {
 		switch p := recover(); p {

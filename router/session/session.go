@@ -34,6 +34,7 @@ var Sources = []Source{
 	header("x-claude-code-session-id"),
 	header("session-id"),
 	header("session_id"),
+	{"x-parent-session-id", parent},
 	header("x-session-id"),
 	header("x-session-affinity"),
 	header("x-conversation-id"),
@@ -63,6 +64,14 @@ func header(name string) Source {
 
 func field(name string) Source {
 	return Source{name, func(r Request) string { return text(r.Body.Value(name)) }}
+}
+
+// parent is the conversation that a sub-agent of opencode belongs to: its own id is in x-session-id then.
+func parent(r Request) string {
+	if r.Header("x-session-id") == "" {
+		return ""
+	}
+	return r.Header("x-parent-session-id")
 }
 
 // agent names the sub-agent of a request; Claude Code, Codex and opencode each tell theirs in another way.
