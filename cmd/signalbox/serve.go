@@ -57,7 +57,7 @@ func serve(ctx context.Context, e env, args []string) error {
 	s.watch(ctx)
 	select {
 	case <-ctx.Done():
-		s.log.Info("draining", "limit", s.engine.Snapshot().Server.DrainTimeout)
+		s.log.Info("draining", "limit", s.engine.Snapshot().Server.DrainTimeout.String())
 	case err = <-s.failed:
 	}
 	stop()
