@@ -145,11 +145,7 @@ func (x *exchange) retryHeaders(h http.Header, e *Error) {
 	if wait <= 0 && e.retryAt.IsZero() {
 		return
 	}
-	seconds := max(1, int64(math.Ceil(wait.Seconds())))
-	if limit := x.snap.cfg.Failover.RetryAfterCap; limit > 0 {
-		seconds = min(seconds, max(1, int64(limit.Seconds())))
-	}
-	h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	h.Set("Retry-After", x.toldWait(wait))
 	h.Set("X-Should-Retry", "true")
 }
 
@@ -158,14 +154,14 @@ func (x *exchange) deliver(a *answer) error {
 	x.outcome.committed, x.outcome.status = true, a.status
 	if mustSayWhen(a.status) && a.header.Get("Retry-After") == "" {
 		a.header = a.header.Clone()
-		a.header.Set("Retry-After", strconv.FormatInt(x.comeBack(), 10))
+		a.header.Set("Retry-After", x.comeBack())
 	}
 	_ = x.emitAnswer(a) // the client may have left; the outcome is the same
 	return nil
 }
 
-// comeBack is how many seconds from now the first target of the plan may be tried again.
-func (x *exchange) comeBack() int64 {
+// comeBack is in how many seconds the first target of the plan may be tried again.
+func (x *exchange) comeBack() string {
 	now := x.r.opts.now()
 	var soonest time.Duration
 	for _, t := range x.plan {
@@ -174,11 +170,16 @@ func (x *exchange) comeBack() int64 {
 			soonest = d
 		}
 	}
-	seconds := max(1, int64(math.Ceil(soonest.Seconds())))
+	return x.toldWait(soonest)
+}
+
+// toldWait is a wait as Retry-After tells it: whole seconds, at least one, at most retry_after_cap.
+func (x *exchange) toldWait(wait time.Duration) string {
+	seconds := max(1, int64(math.Ceil(wait.Seconds())))
 	if limit := x.snap.cfg.Failover.RetryAfterCap; limit > 0 {
 		seconds = min(seconds, max(1, int64(limit.Seconds())))
 	}
-	return seconds
+	return strconv.FormatInt(seconds, 10)
 }
 
 func writeError(w http.ResponseWriter, dialect *wire.Wire, e *Error) {
