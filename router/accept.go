@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
@@ -87,16 +88,13 @@ func (s *snapshot) authorize(req *http.Request, scope string) (string, error) {
 	return "", e
 }
 
-// credentialHeaders are the slots in which clients put keys. All of them are removed from what goes upstream.
-var credentialHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"}
-
 // cookies belong between the client and the router, where they can hold a key too.
 const cookies = "Cookie"
 
 // credentials lists the keys that a request carries, in the order in which they count.
 func credentials(req *http.Request) []string {
 	var all []string
-	for _, name := range credentialHeaders {
+	for _, name := range settings.CredentialHeaders {
 		v := strings.TrimSpace(req.Header.Get(name))
 		if name == "Authorization" {
 			scheme, rest, ok := strings.Cut(v, " ")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // scriptedPeer is an upstream on plain TCP that allocates nothing while it answers, so that what is counted is the
@@ -174,20 +175,20 @@ const goodChat = `{"id":"c","object":"chat.completion","model":"up","choices":[{
 // rests, so that each request goes the same way.
 func benchEngine(tb testing.TB, telemetry, stripping bool, wire string, peers ...*scriptedPeer) *router.Router {
 	tb.Helper()
-	cfg := router.Defaults()
+	cfg := settings.Defaults()
 	cfg.Cooling.Server.After = 1 << 30
-	m := router.DefaultModel()
+	m := settings.DefaultModel()
 	m.ID = "small"
 	for i, p := range peers {
-		u := router.DefaultUpstream()
+		u := settings.DefaultUpstream()
 		u.Name, u.BaseURL, u.Wires = "up"+strconv.Itoa(i), "http://"+p.l.Addr().String(), []string{wire}
-		u.APIKey, u.StreamUsage = router.NewSecret("k", "env K"), stripping
+		u.APIKey, u.StreamUsage = settings.NewSecret("k", "env K"), stripping
 		cfg.Upstreams = append(cfg.Upstreams, u)
-		t := router.DefaultTarget()
+		t := settings.DefaultTarget()
 		t.Upstream, t.Model = u.Name, "a-longer-upstream-model"
 		m.Targets = append(m.Targets, t)
 	}
-	cfg.Models = []router.Model{m}
+	cfg.Models = []settings.Model{m}
 	opts := []router.Option{router.WithLogger(slog.New(slog.DiscardHandler))}
 	if telemetry {
 		// Spans are recorded and dropped at their end, measurements are kept: what an exporter does later is its own.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 func TestEveryRequestIsCompletedOnce(t *testing.T) {
@@ -107,8 +108,8 @@ func TestReloads(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	held := routertest.Stream(routertest.Chat, words, spent).Hold(6, gate)
-	w := build(t, upstreams(held, routertest.Fail(401, "bad key"), good), func(cfg *router.Config) { noStreamUsage(cfg) })
-	names := func(cfg *router.Config, order ...int) {
+	w := build(t, upstreams(held, routertest.Fail(401, "bad key"), good), func(cfg *settings.Config) { noStreamUsage(cfg) })
+	names := func(cfg *settings.Config, order ...int) {
 		all := cfg.Models[0].Targets
 		cfg.Models[0].Targets = nil
 		for _, i := range order {
@@ -130,13 +131,13 @@ func TestReloads(t *testing.T) {
 	})
 	<-begun
 	// Upstream a leaves the model while its stream runs; b fails for its key, and c serves.
-	load := func(change func(*router.Config)) {
+	load := func(change func(*settings.Config)) {
 		t.Helper()
 		if err := w.engine.Load(w.config(change)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	load(func(cfg *router.Config) { names(cfg, 1, 2); cfg.Upstreams = cfg.Upstreams[1:] })
+	load(func(cfg *settings.Config) { names(cfg, 1, 2); cfg.Upstreams = cfg.Upstreams[1:] })
 	close(gate)
 	client.Wait()
 	if got.Err != nil || got.Text() != words {
@@ -150,11 +151,14 @@ func TestReloads(t *testing.T) {
 	}
 	serves("c", "b has a bad key")
 	w.ups[1].Script(good)
-	load(func(cfg *router.Config) { names(cfg, 1, 2) })
+	load(func(cfg *settings.Config) { names(cfg, 1, 2) })
 	serves("c", "the cooling of b survives a reload")
-	load(func(cfg *router.Config) { names(cfg, 1, 2); cfg.Upstreams[1].APIKey = router.NewSecret("sk-new", "") })
+	load(func(cfg *settings.Config) {
+		names(cfg, 1, 2)
+		cfg.Upstreams[1].APIKey = settings.NewSecret("sk-new", "")
+	})
 	serves("b", "a new key lifts what the old one got")
-	bad := w.config(func(cfg *router.Config) { cfg.Models[0].Targets[0].Upstream = "nobody" })
+	bad := w.config(func(cfg *settings.Config) { cfg.Models[0].Targets[0].Upstream = "nobody" })
 	if err := w.engine.Load(bad); err == nil {
 		t.Error("a wrong configuration was loaded")
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 func TestStreamUsageIsAskedForAndTakenOutAgain(t *testing.T) {
@@ -82,7 +82,7 @@ func TestStreamUsageLeavesOtherRequestsAlone(t *testing.T) {
 // A dropped stream_options is what a provider that refuses it needs.
 func TestStreamUsageYieldsToDrop(t *testing.T) {
 	t.Parallel()
-	w := build(t, upstreams(good), func(cfg *router.Config) { cfg.Upstreams[0].Drop = []string{"stream_options"} })
+	w := build(t, upstreams(good), func(cfg *settings.Config) { cfg.Upstreams[0].Drop = []string{"stream_options"} })
 	w.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m", true).Field("stream_options", `{"include_usage":true}`))
 	if call := w.ups[0].Await(0); strings.Contains(string(call.Body), "stream_options") {
 		t.Errorf("upstream got %s", call.Body)
@@ -106,7 +106,7 @@ func TestBrokenStreamsAreTold(t *testing.T) {
 		} {
 			t.Run(wire+" "+c.name, func(t *testing.T) {
 				t.Parallel()
-				w := build(t, upstreams(c.reply, good), func(cfg *router.Config) {
+				w := build(t, upstreams(c.reply, good), func(cfg *settings.Config) {
 					cfg.Failover.StreamError = c.mode
 					cfg.Upstreams[0].Timeouts.Idle = 60 * time.Millisecond
 					noStreamUsage(cfg)
@@ -199,7 +199,7 @@ func TestNoneEligible(t *testing.T) {
 			{"no money", routertest.Fail(402, "pay"), "auto", 503, "30", 30 * time.Second},
 			{"strict", routertest.Fail(500, "boom"), "reject", 503, "30", 30 * time.Second},
 		} {
-			w := build(t, upstreams(c.bad), func(cfg *router.Config) { cfg.Cooling.NoneEligible = c.mode })
+			w := build(t, upstreams(c.bad), func(cfg *settings.Config) { cfg.Cooling.NoneEligible = c.mode })
 			w.ask(wire, stream)
 			w.completed()
 			w.ups[0].Script(good)

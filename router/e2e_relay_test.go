@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
-func noStreamUsage(cfg *router.Config) {
+func noStreamUsage(cfg *settings.Config) {
 	for i := range cfg.Upstreams {
 		cfg.Upstreams[i].StreamUsage = false
 	}
@@ -162,7 +162,7 @@ func TestNobodyAnswers(t *testing.T) {
 			{routertest.Cut, http.StatusBadGateway, "upstream_error"},
 			{routertest.Stall, http.StatusGatewayTimeout, "upstream_timeout"},
 		} {
-			w := build(t, upstreams(routertest.Nothing(c.end), routertest.Nothing(c.end)), func(cfg *router.Config) {
+			w := build(t, upstreams(routertest.Nothing(c.end), routertest.Nothing(c.end)), func(cfg *settings.Config) {
 				for i := range cfg.Upstreams {
 					cfg.Upstreams[i].Timeouts.FirstByte, cfg.Upstreams[i].Timeouts.Response = 40*time.Millisecond, 40*time.Millisecond
 				}

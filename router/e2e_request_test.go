@@ -14,13 +14,14 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 func TestBodyLayersInOrder(t *testing.T) {
 	t.Parallel()
 	// Layer n sets the fields from f<n> on, so that field f<n> ends as n if the layers lie in the right order.
-	layer := func(n string) router.Fields {
-		f := router.Fields{}
+	layer := func(n string) settings.Fields {
+		f := settings.Fields{}
 		for _, name := range []string{"0", "1", "2", "3", "4", "5", "6"} {
 			if name >= n {
 				f["f"+name] = json.RawMessage(n)
@@ -28,7 +29,7 @@ func TestBodyLayersInOrder(t *testing.T) {
 		}
 		return f
 	}
-	w := build(t, upstreams(good), func(cfg *router.Config) {
+	w := build(t, upstreams(good), func(cfg *settings.Config) {
 		u, m := &cfg.Upstreams[0], &cfg.Models[0]
 		target := &m.Targets[0]
 		cfg.Defaults, u.Defaults, target.Defaults, m.Defaults = layer("0"), layer("1"), layer("2"), layer("3")
@@ -70,7 +71,7 @@ func TestModelIsReplacedAndRewritten(t *testing.T) {
 	t.Parallel()
 	forms(t, func(t *testing.T, wire string, stream bool) {
 		for _, rewrite := range []bool{true, false} {
-			w := build(t, upstreams(good), func(cfg *router.Config) {
+			w := build(t, upstreams(good), func(cfg *settings.Config) {
 				cfg.Models[0].RewriteModel, cfg.Models[0].Targets[0].Model = rewrite, "up/m"
 				noStreamUsage(cfg)
 			})
@@ -108,7 +109,7 @@ func coded(coding, text string) string {
 
 func TestCodedRequestsAreUnderstood(t *testing.T) {
 	t.Parallel()
-	w := build(t, upstreams(good), func(cfg *router.Config) { cfg.Server.MaxBody = 2000 })
+	w := build(t, upstreams(good), func(cfg *settings.Config) { cfg.Server.MaxBody = 2000 })
 	plain := routertest.NewRequest(routertest.Messages, "m", false)
 	large := plain.Field("pad", `"`+strings.Repeat("x", 3000)+`"`)
 	for _, coding := range []string{"gzip", "deflate", "zstd", "br", "broken"} {
@@ -130,7 +131,7 @@ func TestCodedRequestsAreUnderstood(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, wire := range routertest.Wires {
-		w := build(t, upstreams(good), func(cfg *router.Config) {
+		w := build(t, upstreams(good), func(cfg *settings.Config) {
 			cfg.Server.MaxBody = 1000
 			other := cfg.Models[0]
 			other.ID = "narrow"
@@ -170,7 +171,7 @@ func TestRefusals(t *testing.T) {
 
 func TestProbesAndUnknownPaths(t *testing.T) {
 	t.Parallel()
-	w := build(t, upstreams(good), func(cfg *router.Config) { cfg.Auth.Keys = keys() })
+	w := build(t, upstreams(good), func(cfg *settings.Config) { cfg.Auth.Keys = keys() })
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -191,18 +192,18 @@ func TestProbesAndUnknownPaths(t *testing.T) {
 	}
 }
 
-func keys() []router.Key {
-	agent, ops := router.DefaultKey(), router.DefaultKey()
-	agent.Name, agent.Secret = "agents", router.NewSecret("key-of-agents", "")
-	ops.Name, ops.Secret, ops.Scope = "ops", router.NewSecret("key-of-ops", ""), router.ScopeAdmin
-	return []router.Key{agent, ops}
+func keys() []settings.Key {
+	agent, ops := settings.DefaultKey(), settings.DefaultKey()
+	agent.Name, agent.Secret = "agents", settings.NewSecret("key-of-agents", "")
+	ops.Name, ops.Secret, ops.Scope = "ops", settings.NewSecret("key-of-ops", ""), router.ScopeAdmin
+	return []settings.Key{agent, ops}
 }
 
 func TestKeysAreAskedForAndNeverPassedOn(t *testing.T) {
 	t.Parallel()
 	const good1, bad = "key-of-agents", "key-of-nobody"
 	for _, wire := range routertest.Wires {
-		w := build(t, upstreams(good), func(cfg *router.Config) { cfg.Auth.Keys = keys() })
+		w := build(t, upstreams(good), func(cfg *settings.Config) { cfg.Auth.Keys = keys() })
 		for _, c := range []struct {
 			name   string
 			header map[string]string

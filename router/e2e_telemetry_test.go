@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
@@ -29,7 +30,7 @@ type observed struct {
 	reader *sdkmetric.ManualReader
 }
 
-func observe(t *testing.T, ups []*routertest.Upstream, change func(*router.Config)) *observed {
+func observe(t *testing.T, ups []*routertest.Upstream, change func(*settings.Config)) *observed {
 	t.Helper()
 	o := &observed{spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(o.spans))
@@ -116,7 +117,7 @@ func TestSpansAreATree(t *testing.T) {
 func TestSpansTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	forms(t, func(t *testing.T, wire string, stream bool) {
-		o := observe(t, upstreams(routertest.Fail(429, "slow").With("Retry-After", "7"), good.With("Request-Id", "req-7")), func(cfg *router.Config) {
+		o := observe(t, upstreams(routertest.Fail(429, "slow").With("Retry-After", "7"), good.With("Request-Id", "req-7")), func(cfg *settings.Config) {
 			cfg.Auth.Keys = keys()
 		})
 		o.Send(t.Context(), routertest.NewRequest(wire, "m", stream).With("X-Api-Key", "key-of-agents").With("Session-Id", "s-1"))
@@ -157,7 +158,7 @@ func TestSpansTellWhatHappened(t *testing.T) {
 // Whatever is sent through, what comes out is in the contract and holds nothing that must not leave.
 func TestTelemetryKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	o := observe(t, upstreams(good, good), func(cfg *router.Config) { cfg.Auth.Keys = keys() })
+	o := observe(t, upstreams(good, good), func(cfg *settings.Config) { cfg.Auth.Keys = keys() })
 	o.engine.Reloaded(t.Context(), telemetry.ReloadApplied)
 	for _, wire := range routertest.Wires {
 		for _, stream := range []bool{true, false} {

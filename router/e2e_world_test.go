@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +37,7 @@ type world struct {
 }
 
 // build makes the world of a test; change has the last word about its configuration.
-func build(t *testing.T, ups []*routertest.Upstream, change func(*router.Config), opts ...router.Option) *world {
+func build(t *testing.T, ups []*routertest.Upstream, change func(*settings.Config), opts ...router.Option) *world {
 	t.Helper()
 	w := &world{t: t, ups: ups, clock: routertest.NewClock(epoch), ended: make(chan router.Event, 1000)}
 	base := []router.Option{router.WithClock(w.clock.Now), router.WithLogger(slog.New(slog.DiscardHandler))}
@@ -67,20 +68,20 @@ func (w *world) close() {
 }
 
 // config is made anew each time, so that a test may change it for a reload.
-func (w *world) config(change func(*router.Config)) router.Config {
-	cfg := router.Defaults()
-	m := router.DefaultModel()
+func (w *world) config(change func(*settings.Config)) settings.Config {
+	cfg := settings.Defaults()
+	m := settings.DefaultModel()
 	m.ID = "m"
 	for i, up := range w.ups {
-		a := router.DefaultUpstream()
+		a := settings.DefaultUpstream()
 		a.Name, a.BaseURL, a.Wires = string(rune('a'+i)), up.URL, routertest.Wires
-		a.APIKey = router.NewSecret("sk-of-"+a.Name, "")
+		a.APIKey = settings.NewSecret("sk-of-"+a.Name, "")
 		cfg.Upstreams = append(cfg.Upstreams, a)
-		t := router.DefaultTarget()
+		t := settings.DefaultTarget()
 		t.Upstream = a.Name
 		m.Targets = append(m.Targets, t)
 	}
-	cfg.Models = []router.Model{m}
+	cfg.Models = []settings.Model{m}
 	if change != nil {
 		change(&cfg)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
@@ -113,16 +113,7 @@ func isUpgrade(req *http.Request) bool {
 // trusted reports whether callers may join their traces to ours: they are on this machine, or they showed a key. It is a
 // matter of configuration and not of the single request, so that a trace is never half joined.
 func (s *snapshot) trusted() bool {
-	return len(s.cfg.Auth.Keys) > 0 || loopback(s.cfg.Server.Listen)
-}
-
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return len(s.cfg.Auth.Keys) > 0 || settings.Loopback(s.cfg.Server.Listen)
 }
 
 // errAborted marks an answer that was cut on purpose.

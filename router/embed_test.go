@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/affinity"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
@@ -48,23 +49,23 @@ func TestEmbedding(t *testing.T) {
 	b := routertest.NewUpstream(routertest.Good("b", routertest.Usage{}))
 	defer a.Close()
 	defer b.Close()
-	cfg := router.Defaults()
+	cfg := settings.Defaults()
 	for name, url := range map[string]string{"a": a.URL, "b": b.URL} {
-		u := router.DefaultUpstream()
+		u := settings.DefaultUpstream()
 		u.Name, u.BaseURL, u.Wires = name, url, []string{"openai-chat"}
 		cfg.Upstreams = append(cfg.Upstreams, u)
 	}
-	m := router.DefaultModel()
+	m := settings.DefaultModel()
 	m.ID = "m"
 	for _, name := range []string{"a", "b"} {
-		target := router.DefaultTarget()
+		target := settings.DefaultTarget()
 		target.Upstream = name
 		m.Targets = append(m.Targets, target)
 	}
-	cfg.Models = []router.Model{m}
-	key := router.DefaultKey()
-	key.Name, key.Secret = "agents", router.NewSecret("right", "test")
-	cfg.Auth.Keys = []router.Key{key}
+	cfg.Models = []settings.Model{m}
+	key := settings.DefaultKey()
+	key.Name, key.Secret = "agents", settings.NewSecret("right", "test")
+	cfg.Auth.Keys = []settings.Key{key}
 
 	store := &pins{at: map[affinity.Key]affinity.Target{}}
 	clock := routertest.NewClock(time.Unix(1_800_000_000, 0))

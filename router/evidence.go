@@ -127,3 +127,5 @@ func contains(text string, words []string) bool {
 	}
 	return false
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

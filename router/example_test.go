@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // A program that has a router inside: two accounts, of which the first is over its limit.
@@ -19,20 +20,20 @@ func Example() {
 	steady := routertest.NewUpstream(routertest.Good("Hello.", routertest.Usage{Input: 9, Output: 2}))
 	defer steady.Close()
 
-	cfg := router.Defaults()
-	model := router.DefaultModel()
+	cfg := settings.Defaults()
+	model := settings.DefaultModel()
 	model.ID = "large"
 	for name, url := range map[string]string{"busy": busy.URL, "steady": steady.URL} {
-		account := router.DefaultUpstream()
+		account := settings.DefaultUpstream()
 		account.Name, account.BaseURL, account.Wires = name, url, []string{"openai-chat"}
 		cfg.Upstreams = append(cfg.Upstreams, account)
 	}
 	for _, name := range []string{"busy", "steady"} { // in the order in which they are tried
-		target := router.DefaultTarget()
+		target := settings.DefaultTarget()
 		target.Upstream = name
 		model.Targets = append(model.Targets, target)
 	}
-	cfg.Models = []router.Model{model}
+	cfg.Models = []settings.Model{model}
 
 	engine, err := router.New(cfg, router.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -21,18 +22,6 @@ const (
 	headerRetryAt  = "X-Router-Retry-At"
 )
 
-// hopByHop are the headers that speak of one connection (RFC 9110, 7.6.1). Headers that Connection names go too.
-var hopByHop = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade",
-}
-
-// ownRequestHeaders are set by the router or by net/http, whatever the client sent. Trace context tells a third party
-// about the inside of the house and goes out only when the configuration says so.
-var ownRequestHeaders = []string{
-	"Host", "Content-Length", "Expect", "Accept-Encoding", "Traceparent", "Tracestate", "Baggage",
-}
-
 // requestHeader makes the headers for one upstream from those of the client: what is end to end stays as it came, every
 // credential goes, the account's own comes in, and the configuration has the last word.
 func (x *exchange) requestHeader(t *target) http.Header {
@@ -44,7 +33,7 @@ func (x *exchange) requestHeader(t *target) http.Header {
 		}
 	}
 	removeHops(h, in)
-	for _, list := range [][]string{ownRequestHeaders, credentialHeaders} {
+	for _, list := range [][]string{settings.OwnRequestHeaders, settings.CredentialHeaders} {
 		for _, name := range list {
 			delete(h, name)
 		}
@@ -114,7 +103,7 @@ func removeHops(h, from http.Header) {
 			h.Del(strings.TrimSpace(name))
 		}
 	}
-	for _, name := range hopByHop {
+	for _, name := range settings.HopByHop {
 		delete(h, name)
 	}
 }

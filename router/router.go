@@ -24,6 +24,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router/affinity"
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/session"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/router/upstream"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -79,7 +80,7 @@ func WithSession(f func(*http.Request) string) Option { return func(o *options) 
 func WithAffinityStore(s affinity.Store) Option { return func(o *options) { o.pins = s } }
 
 // New builds an engine from a configuration. The error joins one error for everything that is wrong with it.
-func New(cfg Config, opts ...Option) (*Router, error) {
+func New(cfg settings.Config, opts ...Option) (*Router, error) {
 	o := options{now: time.Now, logger: slog.Default(), pins: affinity.Off{}}
 	for _, opt := range opts {
 		opt(&o)
@@ -104,7 +105,7 @@ func New(cfg Config, opts ...Option) (*Router, error) {
 
 // Load swaps the configuration. Requests in flight keep the one they began with; coolings, streaks and probe leases stay
 // for every upstream and target that still exists. On an error nothing changes.
-func (r *Router) Load(cfg Config) error {
+func (r *Router) Load(cfg settings.Config) error {
 	var problems []error
 	for _, p := range cfg.Validate() {
 		if !p.Warning {
@@ -137,7 +138,7 @@ func (r *Router) Load(cfg Config) error {
 }
 
 // Snapshot returns the configuration that new requests get. It must not be changed.
-func (r *Router) Snapshot() Config { return r.snap.Load().cfg }
+func (r *Router) Snapshot() settings.Config { return r.snap.Load().cfg }
 
 // Handler serves every wire, by the suffix of the path.
 func (r *Router) Handler() http.Handler { return r.handler }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/translate/peek"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -25,7 +26,7 @@ type layered struct {
 
 // shapeOf merges the layers of a target. Lowest first: the file's defaults, the upstream's, the target's, the model's;
 // then comes the request itself, and above it what the upstream and the target force.
-func shapeOf(cfg *Config, u *Upstream, t *Target, m *Model) shape {
+func shapeOf(cfg *settings.Config, u *settings.Upstream, t *settings.Target, m *settings.Model) shape {
 	s := shape{
 		defaults:    merge(cfg.Defaults, u.Defaults, t.Defaults, m.Defaults),
 		set:         merge(u.Set, t.Set),
@@ -42,8 +43,8 @@ func shapeOf(cfg *Config, u *Upstream, t *Target, m *Model) shape {
 }
 
 // merge joins layers, later ones winning, in the order of names so that the same request always gives the same bytes.
-func merge(layers ...Fields) []layered {
-	all := Fields{}
+func merge(layers ...settings.Fields) []layered {
+	all := settings.Fields{}
 	for _, l := range layers {
 		maps.Copy(all, l)
 	}

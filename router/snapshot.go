@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/router/strategy"
 	"github.com/signalbox-llm/signalbox/router/upstream"
 	"github.com/signalbox-llm/signalbox/telemetry"
@@ -24,7 +25,7 @@ const unknown = telemetry.Unnamed
 
 // snapshot is one configuration, made ready: whatever a request needs is looked up here and nowhere else.
 type snapshot struct {
-	cfg      Config
+	cfg      settings.Config
 	revision int
 	policy   policy
 	accounts []*account
@@ -35,7 +36,7 @@ type snapshot struct {
 
 // account is an upstream, made ready.
 type account struct {
-	cfg     *Upstream
+	cfg     *settings.Upstream
 	index   int
 	base    *url.URL
 	wires   []*wire.Wire
@@ -48,7 +49,7 @@ type account struct {
 
 // model is a client-facing id, made ready.
 type model struct {
-	cfg     *Model
+	cfg     *settings.Model
 	targets []*target
 	order   strategy.Strategy
 	recs    map[wire.Name]*telemetry.ModelRecorder
@@ -71,7 +72,7 @@ type recorderKey struct {
 
 // compile makes a configuration ready. Upstream clients whose address and connect settings are the same are taken over
 // with their warm connections.
-func (r *Router) compile(cfg Config, revision int) (*snapshot, map[string]*upstream.Client, error) {
+func (r *Router) compile(cfg settings.Config, revision int) (*snapshot, map[string]*upstream.Client, error) {
 	s := &snapshot{cfg: cfg, revision: revision, policy: policyOf(&cfg), exact: map[string]*model{}}
 	clients := map[string]*upstream.Client{}
 	byName := map[string]*account{}
@@ -98,7 +99,7 @@ func (r *Router) compile(cfg Config, revision int) (*snapshot, map[string]*upstr
 	return s, clients, nil
 }
 
-func (r *Router) compileAccount(cfg *Config, i int) (*account, error) {
+func (r *Router) compileAccount(cfg *settings.Config, i int) (*account, error) {
 	u := &cfg.Upstreams[i]
 	base, err := url.Parse(u.BaseURL)
 	if err != nil {
@@ -109,17 +110,17 @@ func (r *Router) compileAccount(cfg *Config, i int) (*account, error) {
 	for _, name := range u.Wires {
 		a.wires = append(a.wires, wire.ByName(wire.Name(name)))
 	}
-	settings := upstream.Config{
+	conf := upstream.Config{
 		Name: u.Name, Base: base, Connect: u.Timeouts.Connect,
 		TracerProvider: r.opts.tracers, MeterProvider: r.opts.meters, Propagator: propagation.NewCompositeTextMapPropagator(),
 	}
 	if cfg.Telemetry.PropagateUpstream {
-		settings.Propagator = propagator
+		conf.Propagator = propagator
 	}
-	if old := r.clients[u.Name]; old != nil && old.Same(settings) {
+	if old := r.clients[u.Name]; old != nil && old.Same(conf) {
 		a.client = old
 	} else {
-		a.client = upstream.New(settings)
+		a.client = upstream.New(conf)
 	}
 	if old := r.snap.Load(); old != nil {
 		for _, o := range old.accounts {
@@ -131,7 +132,7 @@ func (r *Router) compileAccount(cfg *Config, i int) (*account, error) {
 	return a, nil
 }
 
-func (r *Router) compileModel(cfg *Config, m *Model, accounts map[string]*account) *model {
+func (r *Router) compileModel(cfg *settings.Config, m *settings.Model, accounts map[string]*account) *model {
 	out := &model{cfg: m, order: strategy.Lookup(m.Strategy).New(), recs: r.modelRecorders(m.ID)}
 	for i := range m.Targets {
 		t := &m.Targets[i]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/affinity"
 	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
@@ -208,7 +209,7 @@ type ModelInfo struct {
 	Wires         []string
 	ContextWindow int // tokens, 0 = not told
 	MaxOutput     int // tokens, 0 = not told
-	Price         *Price
+	Price         *settings.Price
 	Providers     []string
 }
 

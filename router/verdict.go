@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -48,9 +49,9 @@ type verdict struct {
 }
 
 // policy is what a configuration says about failures.
-type policy struct{ cooling Cooling }
+type policy struct{ cooling settings.Cooling }
 
-func policyOf(cfg *Config) policy { return policy{cfg.Cooling} }
+func policyOf(cfg *settings.Config) policy { return policy{cfg.Cooling} }
 
 // health is the part that the ledger carries out.
 func (p policy) health() health.Policy {

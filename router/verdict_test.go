@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -308,9 +309,9 @@ func TestRulingsAreWhole(t *testing.T) {
 }
 
 func TestPolicyIsTheConfigurations(t *testing.T) {
-	got := policyOf(&Config{Cooling: Cooling{
-		RateLimit: RateLimitBackoff{Base: 1, Cap: 2, Scope: "account"}, Auth: Backoff{Base: 3, Cap: 4}, Billing: Backoff{Base: 5, Cap: 6},
-		Server: ServerBackoff{Base: 7, Cap: 8, After: 9}, QuotaDefault: 10, HintCap: 11, ProbeEvery: 12, OutageWindow: 13, Exclusion: 14,
+	got := policyOf(&settings.Config{Cooling: settings.Cooling{
+		RateLimit: settings.RateLimitBackoff{Base: 1, Cap: 2, Scope: "account"}, Auth: settings.Backoff{Base: 3, Cap: 4}, Billing: settings.Backoff{Base: 5, Cap: 6},
+		Server: settings.ServerBackoff{Base: 7, Cap: 8, After: 9}, QuotaDefault: 10, HintCap: 11, ProbeEvery: 12, OutageWindow: 13, Exclusion: 14,
 	}}).health()
 	want := health.Policy{
 		RateLimit: health.Backoff{Base: 1, Cap: 2}, Auth: health.Backoff{Base: 3, Cap: 4}, Billing: health.Backoff{Base: 5, Cap: 6},

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // check reads a configuration as serve would, shows what it found, and fails if anything is wrong.
@@ -38,7 +38,7 @@ func check(_ context.Context, e env, args []string) error {
 }
 
 // list shows upstreams with where their credential comes from, never the credential, and models with their targets.
-func list(w io.Writer, c *router.Config) error {
+func list(w io.Writer, c *settings.Config) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(c.Upstreams) > 0 {
 		fmt.Fprintln(t, "UPSTREAM\tWIRES\tCREDENTIAL\tBASE URL")
@@ -73,7 +73,7 @@ func list(w io.Writer, c *router.Config) error {
 }
 
 // credentialState tells whether an upstream has a key and where from: "set (env NAME)", "unset (env NAME)", "literal".
-func credentialState(u *router.Upstream) string {
+func credentialState(u *settings.Upstream) string {
 	origin := u.APIKey.Origin()
 	switch {
 	case u.APIKey.IsZero() && origin != "":

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
+	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/telemetry/export"
 )
@@ -217,7 +218,7 @@ func (s *server) reload(ctx context.Context, next *config.File, diags config.Dia
 }
 
 // exportConfig says what the exporters need; fields that the file leaves out are left to the OTEL_* variables.
-func exportConfig(c *router.Config) export.Config {
+func exportConfig(c *settings.Config) export.Config {
 	t := &c.Telemetry
 	headers := map[string]string{}
 	for name, value := range t.OTLP.Headers {

@@ -1,4 +1,4 @@
-// Package config reads one HCL file into a router.Config or into diagnostics that say where each mistake stands, and
+// Package config reads one HCL file into a settings.Config or into diagnostics that say where each mistake stands, and
 // watches the file for changes; it must not know what a setting is for, and shows no credential to anybody.
 package config
 
@@ -11,12 +11,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // File is a configuration file as it was read. Config is only of use if the diagnostics that came with it have no errors.
 type File struct {
-	Config router.Config
+	Config settings.Config
 	Path   string
 	Source []byte
 
@@ -53,7 +53,7 @@ func (f *File) decode(body *hclsyntax.Body, env func(string) (string, bool)) hcl
 	if len(body.Attributes) == 0 && len(body.Blocks) == 0 {
 		return hcl.Diagnostics{failure(startOf(f.Path), "Empty configuration", "The file says nothing.")}
 	}
-	f.Config = router.Defaults()
+	f.Config = settings.Defaults()
 	d := &decoder{ranges: map[string]hcl.Range{"": startOf(f.Path)}, failed: map[string]bool{}}
 	body = d.locals(body, &functions{env, f})
 	d.body(body, nil, reflectOf(&f.Config), "")
@@ -68,7 +68,7 @@ func (f *File) decode(body *hclsyntax.Body, env func(string) (string, bool)) hcl
 }
 
 // diagnostic puts a problem where the file has its cause: at the attribute, or else at the block around it.
-func (d *decoder) diagnostic(p router.Problem) *hcl.Diagnostic {
+func (d *decoder) diagnostic(p settings.Problem) *hcl.Diagnostic {
 	at, ok := d.ranges[p.Path]
 	for path := p.Path; !ok; at, ok = d.ranges[path] {
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]

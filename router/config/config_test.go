@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // environment is what the files of the tests see.
@@ -109,7 +109,7 @@ func TestValues(t *testing.T) {
 		t.Errorf("set (-want +got):\n%s", diff)
 	}
 	secrets := map[string][2]string{}
-	for name, s := range map[string]router.Secret{
+	for name, s := range map[string]settings.Secret{
 		"api_key": u.APIKey, "authorization": u.Headers["Authorization"], "title": u.Headers["X-Title"],
 		"agents": f.Config.Auth.Keys[0].Secret, "ops": f.Config.Auth.Keys[1].Secret, "otlp": f.Config.Telemetry.OTLP.Headers["api-key"],
 		"none": f.Config.Upstreams[1].APIKey,
@@ -123,7 +123,7 @@ func TestValues(t *testing.T) {
 	if diff := cmp.Diff(wantSecrets, secrets); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
 	}
-	if s := f.Config.Server; s.MaxBody != 64<<20 || s.DrainTimeout != router.Defaults().Server.DrainTimeout {
+	if s := f.Config.Server; s.MaxBody != 64<<20 || s.DrainTimeout != settings.Defaults().Server.DrainTimeout {
 		t.Errorf("server is %+v", s)
 	}
 	if f.Config.Telemetry.Traces.SampleRatio == nil || *f.Config.Telemetry.Traces.SampleRatio != 0 {
@@ -134,7 +134,7 @@ func TestValues(t *testing.T) {
 // TestPointers checks that blocks that are off unless present start from their defaults.
 func TestPointers(t *testing.T) {
 	f, _ := Parse([]byte("upstream \"a\" {\n health_check {\n failures = 7\n }\n}\nusage {}\npassthrough {}\n"), "x.hcl", environment)
-	want := router.DefaultHealthCheck()
+	want := settings.DefaultHealthCheck()
 	want.Failures = 7
 	if diff := cmp.Diff(&want, f.Config.Upstreams[0].HealthCheck); diff != "" {
 		t.Error(diff)

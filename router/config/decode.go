@@ -7,26 +7,26 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // fresh has what a block starts from when it is met; a block that is not in here starts from nothing. What a file has at
-// most once and always, such as the server block, starts from router.Defaults.
+// most once and always, such as the server block, starts from settings.Defaults.
 var fresh = map[reflect.Type]any{
-	reflect.TypeFor[router.Key]():         router.DefaultKey(),
-	reflect.TypeFor[router.Upstream]():    router.DefaultUpstream(),
-	reflect.TypeFor[router.HealthCheck](): router.DefaultHealthCheck(),
-	reflect.TypeFor[router.Model]():       router.DefaultModel(),
-	reflect.TypeFor[router.Target]():      router.DefaultTarget(),
-	reflect.TypeFor[router.Preset]():      router.DefaultPreset(),
-	reflect.TypeFor[router.UsageStore]():  router.DefaultUsageStore(),
+	reflect.TypeFor[settings.Key]():         settings.DefaultKey(),
+	reflect.TypeFor[settings.Upstream]():    settings.DefaultUpstream(),
+	reflect.TypeFor[settings.HealthCheck](): settings.DefaultHealthCheck(),
+	reflect.TypeFor[settings.Model]():       settings.DefaultModel(),
+	reflect.TypeFor[settings.Target]():      settings.DefaultTarget(),
+	reflect.TypeFor[settings.Preset]():      settings.DefaultPreset(),
+	reflect.TypeFor[settings.UsageStore]():  settings.DefaultUsageStore(),
 }
 
 // decoder fills structs by their hcl tags. It collects diagnostics and remembers where each field stands in the file.
 type decoder struct {
 	ctx    *hcl.EvalContext
 	diags  hcl.Diagnostics
-	ranges map[string]hcl.Range // by the paths that router.Problem uses
+	ranges map[string]hcl.Range // by the paths that settings.Problem uses
 	failed map[string]bool      // paths that could not be read: what their values mean is not to be judged
 }
 

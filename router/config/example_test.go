@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 const exampleFile = "../../config.hcl.example"
@@ -26,17 +26,17 @@ func TestExampleIsAccepted(t *testing.T) {
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
-	def := router.Defaults()
-	def.Defaults = router.Fields{}
+	def := settings.Defaults()
+	def.Defaults = settings.Fields{}
 	def.Upstreams, def.Models = f.Config.Upstreams, f.Config.Models
-	if diff := cmp.Diff(def, f.Config, cmp.AllowUnexported(router.Secret{})); diff != "" {
+	if diff := cmp.Diff(def, f.Config, cmp.AllowUnexported(settings.Secret{})); diff != "" {
 		t.Errorf("the example says other things than the defaults (-default +example):\n%s", diff)
 	}
-	u := router.DefaultUpstream()
+	u := settings.DefaultUpstream()
 	o := f.Config.Upstreams[3]
 	u.Name, u.BaseURL, u.Wires, u.APIKey, u.Auth = o.Name, o.BaseURL, o.Wires, o.APIKey, o.Auth
 	u.Headers, u.Shape = o.Headers, o.Shape // Empty and nil are the same.
-	if diff := cmp.Diff(u, o, cmp.AllowUnexported(router.Secret{})); diff != "" {
+	if diff := cmp.Diff(u, o, cmp.AllowUnexported(settings.Secret{})); diff != "" {
 		t.Errorf("upstream (-default +example):\n%s", diff)
 	}
 }
@@ -81,7 +81,7 @@ func TestExampleIsComplete(t *testing.T) {
 			}
 		}
 	}
-	look(reflect.TypeFor[router.Config]())
+	look(reflect.TypeFor[settings.Config]())
 	for line := range strings.SplitSeq(string(src), "\n") {
 		if len(line) > 130 {
 			t.Errorf("long line: %s", line)
@@ -109,5 +109,5 @@ func TestFresh(t *testing.T) {
 			look(inner)
 		}
 	}
-	look(reflect.TypeFor[router.Config]())
+	look(reflect.TypeFor[settings.Config]())
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // attribute evaluates an attribute and puts its value into v. Null leaves the default.
@@ -55,17 +55,17 @@ func isName(v cty.Value) bool {
 // assign converts a value to the type of v. Its errors do not repeat the value, which may be a key.
 func assign(v reflect.Value, value cty.Value) error {
 	switch v.Interface().(type) {
-	case router.Secret:
+	case settings.Secret:
 		text, err := toText(value)
 		if err == nil {
-			v.Set(reflect.ValueOf(router.NewSecret(text, originOf(value))))
+			v.Set(reflect.ValueOf(settings.NewSecret(text, originOf(value))))
 		}
 		return err
-	case router.Fields:
+	case settings.Fields:
 		fields, err := toFields(value)
 		v.Set(reflect.ValueOf(fields))
 		return err
-	case router.Size:
+	case settings.Size:
 		n, err := toSize(value)
 		v.SetInt(n)
 		return err
@@ -228,7 +228,7 @@ func toSize(value cty.Value) (int64, error) {
 }
 
 // toFields keeps the members of an object as JSON, numbers with all their digits.
-func toFields(value cty.Value) (router.Fields, error) {
+func toFields(value cty.Value) (settings.Fields, error) {
 	value, _ = value.UnmarkDeep()
 	if t := value.Type(); !t.IsObjectType() && !t.IsMapType() {
 		return nil, errors.New("it must be an object, such as { temperature = 0.2 }")
@@ -242,7 +242,7 @@ func toFields(value cty.Value) (router.Fields, error) {
 	}) != nil {
 		return nil, huge
 	}
-	fields := router.Fields{}
+	fields := settings.Fields{}
 	for it := value.ElementIterator(); it.Next(); {
 		name, element := it.Element()
 		raw, err := ctyjson.Marshal(element, element.Type())

@@ -15,7 +15,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // pace is when a watch looks at files; only tests are in a hurry.
@@ -148,7 +148,7 @@ func addFolders(set map[string]bool, path string) {
 }
 
 // Restart names the settings that differ and that only a restart brings into effect.
-func Restart(old, next router.Config) []string {
+func Restart(old, next settings.Config) []string {
 	var names []string
 	for name, same := range map[string]bool{
 		"server.listen":       old.Server.Listen == next.Server.Listen,

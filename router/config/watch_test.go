@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"go.uber.org/goleak"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // hurry never polls, so that only notifications count.
@@ -172,13 +172,13 @@ func TestWatchPoll(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	old, next := router.Defaults(), router.Defaults()
+	old, next := settings.Defaults(), settings.Defaults()
 	next.Server.MaxBody = 1
 	if got := Restart(old, next); got != nil {
 		t.Errorf("got %v", got)
 	}
 	next.Server.Listen, next.Server.AdminListen = "127.0.0.1:1", "127.0.0.1:2"
-	next.Telemetry.OTLP.Headers = map[string]router.Secret{"a": router.NewSecret("b", "")}
+	next.Telemetry.OTLP.Headers = map[string]settings.Secret{"a": settings.NewSecret("b", "")}
 	want := []string{"server.admin_listen", "server.listen", "telemetry"}
 	if diff := cmp.Diff(want, Restart(old, next)); diff != "" {
 		t.Error(diff)

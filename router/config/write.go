@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // note is what a diagnostic's Extra holds here.
@@ -46,7 +46,7 @@ func discreet(diags hcl.Diagnostics, src []byte) {
 }
 
 var (
-	public, secretNames = settingNames(reflect.TypeFor[router.Config](), map[string]bool{}, map[string]bool{"locals": true})
+	public, secretNames = settingNames(reflect.TypeFor[settings.Config](), map[string]bool{}, map[string]bool{"locals": true})
 	secretWord          = regexp.MustCompile(`\b(` + strings.Join(slices.Sorted(maps.Keys(secretNames)), "|") + `)\b`)
 	leadingName         = regexp.MustCompile(`^\s*([\pL_][\pL\pN_-]*)(?:[^={]*\{\s*([^\s{}=]+))?`) // And that in a block on one line.
 	riskyValue          = regexp.MustCompile(`\bauth\s*=|[@?]|//[^/]*:[A-Za-z]`)                   // Keys are put there by mistake.
@@ -59,7 +59,7 @@ func settingNames(t reflect.Type, public, secret map[string]bool) (map[string]bo
 		switch {
 		case kind == "label":
 			continue
-		case f.Type == reflect.TypeFor[router.Secret](), f.Type == reflect.TypeFor[map[string]router.Secret]():
+		case f.Type == reflect.TypeFor[settings.Secret](), f.Type == reflect.TypeFor[map[string]settings.Secret]():
 			secret[name] = true
 			continue
 		case kind == "block" || kind == "squash":

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/control"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,20 +34,20 @@ type desk struct {
 func open(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{t: t, up: routertest.NewUpstream()}
-	cfg := router.Defaults()
+	cfg := settings.Defaults()
 	for name, scope := range map[string]string{"agents": router.ScopeInference, "ops": router.ScopeAdmin} {
-		k := router.DefaultKey()
-		k.Name, k.Scope, k.Secret = name, scope, router.NewSecret("key-of-"+name, "")
+		k := settings.DefaultKey()
+		k.Name, k.Scope, k.Secret = name, scope, settings.NewSecret("key-of-"+name, "")
 		cfg.Auth.Keys = append(cfg.Auth.Keys, k)
 	}
-	a, m, target := router.DefaultUpstream(), router.DefaultModel(), router.DefaultTarget()
+	a, m, target := settings.DefaultUpstream(), settings.DefaultModel(), settings.DefaultTarget()
 	a.Name, a.BaseURL, a.Wires = "a", d.up.URL, []string{routertest.Chat, routertest.Messages}
-	a.APIKey = router.NewSecret("sk-of-a", "")
+	a.APIKey = settings.NewSecret("sk-of-a", "")
 	target.Upstream, target.Model = "a", "up/m"
-	m.ID, m.ContextWindow, m.MaxOutput, m.Targets = "org/m", 200, 64, []router.Target{target}
-	glob := router.DefaultModel()
-	glob.ID, glob.Targets = "m-*", []router.Target{{Upstream: "a", Weight: 1, Translate: "drop"}}
-	cfg.Upstreams, cfg.Models = []router.Upstream{a}, []router.Model{m, glob}
+	m.ID, m.ContextWindow, m.MaxOutput, m.Targets = "org/m", 200, 64, []settings.Target{target}
+	glob := settings.DefaultModel()
+	glob.ID, glob.Targets = "m-*", []settings.Target{{Upstream: "a", Weight: 1, Translate: "drop"}}
+	cfg.Upstreams, cfg.Models = []settings.Upstream{a}, []settings.Model{m, glob}
 	engine, err := router.New(cfg, router.WithLogger(slog.New(slog.DiscardHandler)), router.WithClock(routertest.NewClock(epoch).Now))
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package router
+package settings
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // unsetHeaders cannot be set by configuration: the connection and the framing are the router's.
-var unsetHeaders = slices.Concat(hopByHop, ownRequestHeaders)
+var unsetHeaders = slices.Concat(HopByHop, OwnRequestHeaders)
 
 // accounts checks the upstreams and remembers them by name.
 func (v *validator) accounts() {
@@ -86,7 +86,7 @@ func (v *validator) base(path string, u *Upstream) {
 	if wire.HasEndpoint(strings.TrimRight(base.Path, "/")) {
 		v.fail(path, "Endpoint in base_url", `End base_url where the endpoint begins: "/v1", not "/v1/chat/completions".`)
 	}
-	if base.Scheme == "http" && !u.APIKey.IsZero() && !loopback(net.JoinHostPort(base.Hostname(), "0")) {
+	if base.Scheme == "http" && !u.APIKey.IsZero() && !Loopback(net.JoinHostPort(base.Hostname(), "0")) {
 		v.warn(path, "Key over plain http", "Whoever is on the way to that host can read the key. Use https.")
 	}
 }
@@ -125,7 +125,7 @@ func (v *validator) headers(path string, headers map[string]Secret, forbidden []
 		if !isHeaderValue(value.Reveal()) {
 			v.fail(at, "Unusable header value", "It has characters that no header can carry, such as a line break, or space around it.")
 		}
-		if value.Origin() == "literal" && slices.ContainsFunc(credentialHeaders, known) {
+		if value.Origin() == "literal" && slices.ContainsFunc(CredentialHeaders, known) {
 			v.warn(at, "Literal key", `Whoever reads the file has it. Use env("NAME") or file("path").`)
 		}
 	}

@@ -1,4 +1,4 @@
-package router
+package settings
 
 import (
 	"cmp"
@@ -138,7 +138,7 @@ func (v *validator) listener(path, address string) {
 		v.fail(path, "Invalid "+lastName(path), `It must be an address with a port, such as "127.0.0.1:4141".`)
 		return
 	}
-	if !loopback(address) && len(v.cfg.Auth.Keys) == 0 && !v.cfg.Server.AllowUnauthenticated {
+	if !Loopback(address) && len(v.cfg.Auth.Keys) == 0 && !v.cfg.Server.AllowUnauthenticated {
 		v.fail(path, "Open to other machines without a key",
 			"Other machines can reach this address, and no auth block has a key. Add one, listen on a loopback address, or set "+
 				"allow_unauthenticated = true in the server block.")
@@ -314,4 +314,14 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Loopback reports whether an address (host:port) is one of this machine that others cannot reach.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

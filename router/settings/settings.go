@@ -1,4 +1,6 @@
-package router
+// Package settings is what one configuration says: its fields with their documented defaults, and everything that can be
+// wrong with them. It must not know how it was written down, nor how the engine carries it out.
+package settings
 
 import (
 	"crypto/sha256"
