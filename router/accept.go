@@ -4,9 +4,12 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +26,9 @@ func (x *exchange) accept() error {
 	if err := x.authenticate(); err != nil {
 		return err
 	}
+	if err := x.findUpstream(); err != nil {
+		return err
+	}
 	var err error
 	x.await(func() { x.body, err = x.r.readBody(x.req, x.w, int64(x.snap.cfg.Server.MaxBody)) })
 	if err != nil && x.req.Context().Err() != nil {
@@ -31,14 +37,34 @@ func (x *exchange) accept() error {
 	return err
 }
 
+// findUpstream resolves the upstream that the path names, by its name or, under /backends, by its index.
+func (x *exchange) findUpstream() error {
+	if x.upstream == "" {
+		return nil
+	}
+	a := x.snap.byName[x.upstream]
+	if i, err := strconv.Atoi(x.upstream); a == nil && err == nil && i >= 0 && i < len(x.snap.accounts) {
+		a = x.snap.accounts[i]
+	}
+	if a == nil || x.group != "" && !slices.Contains(a.groups, x.group) {
+		return &Error{
+			Kind: "unknown_upstream", Status: http.StatusNotFound, Msg: fmt.Sprintf("unknown backend %q", clip(x.upstream, 64)), class: callerInvalid,
+		}
+	}
+	x.upstream = a.cfg.Name
+	return nil
+}
+
 // authenticate finds the caller's key. An embedding program that has named the key has already done so.
 func (x *exchange) authenticate() error {
 	if rc := routeContext(x.req.Context()); rc.Key != "" {
-		x.key = rc.Key
+		x.key, x.group = rc.Key, rc.Group
 		return nil
 	}
 	key, err := x.snap.authorize(x.req, ScopeInference)
-	x.key = key
+	if key != nil {
+		x.key, x.group = key.Name, key.Group
+	}
 	return err
 }
 
@@ -55,12 +81,16 @@ func (r *Router) Authorize(req *http.Request, scope string) (string, *Error) {
 	if err != nil {
 		return "", asError(err)
 	}
-	return key, nil
+	if key == nil {
+		return "", nil
+	}
+	return key.Name, nil
 }
 
-func (s *snapshot) authorize(req *http.Request, scope string) (string, error) {
+// authorize finds the key of a request that may do what scope says; nil if nobody needs one.
+func (s *snapshot) authorize(req *http.Request, scope string) (*settings.Key, error) {
 	if len(s.cfg.Auth.Keys) == 0 {
-		return "", nil
+		return nil, nil
 	}
 	given, forbidden := credentials(req), false
 	for _, c := range given {
@@ -73,7 +103,7 @@ func (s *snapshot) authorize(req *http.Request, scope string) (string, error) {
 				forbidden = true
 				continue
 			}
-			return k.Name, nil
+			return k, nil
 		}
 	}
 	e := &Error{Kind: "unauthorized", Status: http.StatusUnauthorized, class: telemetry.ClassUnauthenticated}
@@ -85,7 +115,7 @@ func (s *snapshot) authorize(req *http.Request, scope string) (string, error) {
 	default:
 		e.Msg = "the key is not known here"
 	}
-	return "", e
+	return nil, e
 }
 
 // cookies belong between the client and the router, where they can hold a key too.

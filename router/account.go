@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -21,13 +22,16 @@ func (x *exchange) account() {
 	}
 	defer x.body.release()
 	defer x.r.inFlight.Add(-1)
+	if x.admitted {
+		defer x.r.queue.leave(x.r.snap.Load().cfg.Server.MaxConcurrentRequests)
+	}
 	o := &x.outcome
 	duration := x.r.opts.now().Sub(x.start)
 	overhead := max(0, duration-x.waited)
 	modelID, wireName := unknown, string(x.route.Wire.Name)
 	recs := x.snap.strange
 	if x.model != nil {
-		modelID, recs = x.model.cfg.ID, x.model.recs
+		modelID, recs = x.model.id, x.model.recs
 	}
 	recs[x.route.Wire.Name].Request(x.ctx, telemetry.Request{
 		Outcome: o.result, ErrorClass: o.class, Duration: duration, FirstChunk: o.firstChunk, Overhead: overhead, Attempts: o.attempts,
@@ -117,43 +121,40 @@ func (x *exchange) served(a *attempt) {
 		o.result = telemetry.OutcomeSuccessAfterFailover
 		o.decision = telemetry.DecisionFailover
 	}
-	if x.generates() && x.session.ID != "" {
-		x.r.opts.pins.Bind(x.r.opts.now(), x.pinKey(), pinTarget(a.ans))
-	}
 }
 
 // failed notes a request that ended with a failure that the client sees.
-func (x *exchange) failed(v verdict) {
+func (x *exchange) failed(v verdict.Verdict) {
 	o := &x.outcome
-	o.result, o.class, o.errorType = telemetry.OutcomeFailed, v.class, v.errorType
+	o.result, o.class, o.errorType = telemetry.OutcomeFailed, v.Class, v.ErrorType
 	if o.attempts > 1 {
 		o.decision = telemetry.DecisionFailover
 	}
 }
 
 // settle closes the books of an attempt: the ledger, the span, the counters.
-func (a *attempt) settle(v verdict, outcome string) {
+func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	x := a.x
 	now := x.r.opts.now()
 	switch {
-	case v.move == serve:
+	case v.Move == verdict.Serve || v.Heals:
 		a.lease.Success(now)
-	case v.blame:
-		v.failure.Session = x.session.ID
-		for _, c := range a.lease.Fail(now, v.failure) {
+	case v.Blame:
+		v.Failure.Session = x.session.ID
+		for _, c := range a.lease.Fail(now, v.Failure) {
 			a.cooled(c)
 		}
 	}
 	usage, known := usageOf(a.facts.Usage)
 	a.describe(v, outcome, usage, known)
 	a.rec.Attempt(a.ctx, telemetry.Attempt{
-		Reason: a.reason, ErrorClass: v.class, ErrorType: v.errorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
+		Reason: a.reason, ErrorClass: v.Class, ErrorType: v.ErrorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
 	})
 	x.outcome.upstream, x.outcome.model = a.t.cfg.Name, a.t.asks(x.asked)
 	x.outcome.usage, x.outcome.usageKnown = usage, known
 	x.r.emit(Event{
 		Phase: PhaseAttemptEnd, Time: now, Call: x.call, Upstream: a.t.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number,
-		Outcome: outcome, ErrorClass: v.class, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
+		Outcome: outcome, ErrorClass: v.Class, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
 	})
 	if outcome == telemetry.AttemptFailedOver {
 		a.leave(v)
@@ -166,17 +167,17 @@ func (a *attempt) cooled(c health.Cooling) {
 	a.t.rec.Cooling(x.ctx, string(c.Scope), string(c.Reason), string(c.Source), c.Duration)
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventCooling,
 		attribute.String(telemetry.AttrScope, string(c.Scope)), attribute.String(telemetry.AttrUpstream, c.Upstream),
-		attribute.String(telemetry.AttrModel, x.model.cfg.ID), attribute.String(telemetry.AttrRequestModel, a.t.label),
+		attribute.String(telemetry.AttrModel, x.model.id), attribute.String(telemetry.AttrRequestModel, a.t.label),
 		attribute.String(telemetry.AttrReason, string(c.Reason)), attribute.Float64(telemetry.AttrDuration, c.Duration.Seconds()),
 		attribute.String(telemetry.AttrSource, string(c.Source)))
 }
 
 // leave tells that the request goes on to another target.
-func (a *attempt) leave(v verdict) {
+func (a *attempt) leave(v verdict.Verdict) {
 	x := a.x
-	a.rec.Failover(x.ctx, v.class)
+	a.rec.Failover(x.ctx, v.Class)
 	x.left = a.t.cfg.Name
-	x.leftClass = v.class
+	x.leftClass = v.Class
 }
 
 // arrived tells where a request went after it had left a target.
@@ -191,7 +192,7 @@ func (x *exchange) arrived(t *target) {
 }
 
 // describe puts on the attempt's span what the answer told.
-func (a *attempt) describe(v verdict, outcome string, usage telemetry.Usage, known bool) {
+func (a *attempt) describe(v verdict.Verdict, outcome string, usage telemetry.Usage, known bool) {
 	s, f := a.span, &a.facts
 	attrs := make([]attribute.KeyValue, 0, 16)
 	attrs = append(attrs, attribute.String(telemetry.AttrAttemptOutcome, outcome))
@@ -208,25 +209,25 @@ func (a *attempt) describe(v verdict, outcome string, usage telemetry.Usage, kno
 		attrs = append(attrs, attribute.Float64(telemetry.AttrResponseFirst, a.firstChunk.Seconds()))
 	}
 	attrs = usage.Attributes(attrs)
-	if known && v.move != serve {
+	if known && v.Move != verdict.Serve {
 		attrs = append(attrs, attribute.Bool(telemetry.AttrUsagePartial, true))
 	}
-	if !known && v.move == serve && a.x.generates() {
+	if !known && v.Move == verdict.Serve && a.x.generates() {
 		attrs = append(attrs, attribute.Bool(telemetry.AttrUsageMissing, true))
 	}
-	if v.failure.Hint.After > 0 {
-		attrs = append(attrs, attribute.Float64(telemetry.AttrRetryAfter, v.failure.Hint.After.Seconds()))
+	if v.Failure.Hint.After > 0 {
+		attrs = append(attrs, attribute.Float64(telemetry.AttrRetryAfter, v.Failure.Hint.After.Seconds()))
 	}
-	if v.code != "" {
-		attrs = append(attrs, attribute.String(telemetry.AttrProviderError, clip(v.code, 64)))
+	if v.Code != "" {
+		attrs = append(attrs, attribute.String(telemetry.AttrProviderError, clip(v.Code, 64)))
 	}
 	s.SetAttributes(attrs...)
-	switch v.move {
-	case serve:
-	case stop:
-		s.SetAttributes(attribute.String(telemetry.AttrErrorClass, v.class))
+	switch v.Move {
+	case verdict.Serve:
+	case verdict.Stop:
+		s.SetAttributes(attribute.String(telemetry.AttrErrorClass, v.Class))
 	default:
-		setError(s, v.errorType, v.class)
+		setError(s, v.ErrorType, v.Class)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/upstream"
+	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/sse"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -29,6 +30,8 @@ type attempt struct {
 	rec    *telemetry.TargetRecorder
 	start  time.Time
 
+	rest       []*target // of the plan, behind this one
+	retries    retries
 	ans        *answer
 	src        *source
 	facts      wire.Facts
@@ -51,52 +54,101 @@ type answer struct {
 	stream          bool
 }
 
+// held is a target that could not be tried when its turn came.
+type held struct {
+	t     *target
+	block health.Block
+}
+
 // attempt goes through the plan until something is committed to the client or nothing is left to try.
 func (x *exchange) attempt() error {
-	var blocks []health.Block
-	for i, t := range x.plan {
-		a, b := x.begin(t, false)
-		if a == nil {
-			blocks = append(blocks, b)
-			continue
+	over, err := x.walk(x.plan)
+	if !over && x.lift(nil) {
+		again := make([]*target, 0, len(x.held))
+		for _, h := range x.held {
+			again = append(again, h.t)
 		}
-		if again, err := x.try(a, x.plan[i+1:]); !again {
-			return err
-		}
+		x.held = nil
+		over, err = x.walk(again)
 	}
-	if x.outcome.attempts > 0 {
+	switch {
+	case over:
+		return err
+	case x.outcome.attempts > 0:
 		return x.exhausted(nil)
 	}
-	if t := x.rescue(blocks); t != nil {
-		if a, _ := x.begin(t, true); a != nil {
+	if t, force := x.rescue(); t != nil {
+		if a, _ := x.begin(t, force); a != nil {
 			_, err := x.try(a, nil)
 			return err
 		}
 	}
-	return x.none(blocks)
+	return x.none(x.held)
 }
 
-// rescue picks the target to try although all of them are cooling: the one that recovers first among those that the
-// router's own policy holds, never one whose provider or operator asked for the rest. One cut stream would otherwise
-// be an outage of 30 s for whoever has a single upstream.
-func (x *exchange) rescue(blocks []health.Block) *target {
-	if x.snap.cfg.Cooling.NoneEligible != "auto" {
-		return nil
+// walk tries targets in their order and reports whether one of them was the last.
+func (x *exchange) walk(targets []*target) (over bool, err error) {
+	for i, t := range targets {
+		a, b := x.begin(t, health.NoForce)
+		if a == nil {
+			x.held = append(x.held, held{t, b})
+			continue
+		}
+		if again, err := x.try(a, targets[i+1:]); !again {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// rescue picks the target to try although all of them are out: the one that recovers first. By default only the
+// router's own caution is overruled, never what a provider or an operator asked for: one cut stream would otherwise be
+// an outage of 30 s for whoever has a single upstream.
+func (x *exchange) rescue() (*target, health.Force) {
+	mode := x.snap.cfg.Cooling.NoneEligible
+	if x.confined.resolute() || mode != "auto" && mode != "soonest" {
+		return nil, health.NoForce
+	}
+	force := health.PastOwn
+	if mode == "soonest" {
+		force = health.PastAll
 	}
 	best := -1
-	for i, b := range blocks {
-		if b.OwnPolicy() && (best < 0 || b.Until.Before(blocks[best].Until)) {
+	for i, h := range x.held {
+		if b := h.block; force == health.PastOwn && !b.OwnPolicy() || b.Manual || b.Full || b.Disabled {
+			continue
+		}
+		if best < 0 || sooner(h.block.Until, x.held[best].block.Until) {
 			best = i
 		}
 	}
 	if best < 0 {
-		return nil
+		return nil, health.NoForce
 	}
-	return x.plan[best]
+	return x.held[best].t, force
+}
+
+// sooner compares times of which the zero one is not known.
+func sooner(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
+
+// lift ends the coolings of the targets that were passed by and of those in rest, where the configuration wants no
+// target to be lost to a cooling alone. It reports whether that makes another try worth it.
+func (x *exchange) lift(rest []*target) bool {
+	if x.snap.cfg.Cooling.NoneEligible != "clear" || x.confined.resolute() {
+		return false
+	}
+	var out []health.Target
+	for _, h := range x.held {
+		out = append(out, x.ledgerTarget(h.t))
+	}
+	for _, t := range rest {
+		out = append(out, x.ledgerTarget(t))
+	}
+	return x.r.ledger.Clear(x.r.opts.now(), out, x.session.ID) > 0
 }
 
 // begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old.
-func (x *exchange) begin(t *target, force bool) (*attempt, health.Block) {
+func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block) {
 	lease, block := x.r.ledger.Begin(x.r.opts.now(), x.ledgerTarget(t), x.session.ID, force)
 	if lease == nil {
 		return nil, block
@@ -115,13 +167,14 @@ func (x *exchange) begin(t *target, force bool) (*attempt, health.Block) {
 
 // try carries one attempt out and reports whether the next target should be tried. rest are the targets left.
 func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
+	a.rest = rest
 	a.open()
 	defer a.close()
 	ev := a.run()
-	ev.model = a.t.asks(x.asked)
-	v := x.snap.policy.judge(x.r.opts.now(), ev)
+	ev.Model = a.t.asks(x.asked)
+	v := x.snap.policy.Judge(x.r.opts.now(), ev)
 	if x.timedOut() {
-		v.blame = false // the request's own limit says nothing about the target
+		v.Blame = false // the request's own limit says nothing about the target
 	}
 	if again = x.tryAgain(v, rest); again {
 		a.settle(v, telemetry.AttemptFailedOver)
@@ -133,17 +186,17 @@ func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 
 // tryAgain is the one decision to go on with another target: nothing has reached the client, the failure is one that
 // another target may not have, and there is one that may be tried within the limits.
-func (x *exchange) tryAgain(v verdict, rest []*target) bool {
+func (x *exchange) tryAgain(v verdict.Verdict, rest []*target) bool {
 	cfg := &x.snap.cfg.Failover
 	switch {
-	case x.outcome.committed, v.move != failOver, x.ctx.Err() != nil:
+	case x.outcome.committed, v.Move != verdict.FailOver, x.ctx.Err() != nil:
 		return false
 	case cfg.MaxAttempts > 0 && x.outcome.attempts >= cfg.MaxAttempts:
 		return false
 	case cfg.Budget > 0 && x.r.opts.now().Sub(x.start) > cfg.Budget:
 		return false
 	}
-	return x.nextEligible(rest) != nil
+	return x.nextEligible(rest) != nil || x.lift(rest)
 }
 
 func (x *exchange) nextEligible(rest []*target) *target {
@@ -178,7 +231,7 @@ func (a *attempt) open() {
 			attribute.String(telemetry.AttrServerAddress, a.t.address),
 			attribute.Int(telemetry.AttrServerPort, a.t.port),
 			attribute.String(telemetry.AttrUpstream, a.t.cfg.Name),
-			attribute.String(telemetry.AttrModel, x.model.cfg.ID),
+			attribute.String(telemetry.AttrModel, x.model.id),
 			attribute.Int(telemetry.AttrAttemptNumber, a.number),
 			attribute.String(telemetry.AttrAttemptReason, a.reason),
 		))
@@ -200,7 +253,7 @@ func (a *attempt) close() {
 }
 
 // run sends the request and reads the answer: to its end if it is good, else until it is known to be bad.
-func (a *attempt) run() evidence {
+func (a *attempt) run() verdict.Evidence {
 	resp, err := a.send()
 	if err != nil {
 		return a.transport(err)
@@ -211,10 +264,11 @@ func (a *attempt) run() evidence {
 	}
 	a.t.quota.note(resp.Header)
 	a.ans = &answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header}
-	if !isSuccess(resp.StatusCode) {
+	if !verdict.IsSuccess(resp.StatusCode) {
 		a.ans.held = resp.ErrorBody
-		a.facts.Failure = a.x.route.Wire.ErrorOf(a.plainError())
-		return evidence{status: resp.StatusCode, header: resp.Header, body: a.plainError(), failure: a.facts.Failure, gone: a.x.clientGone()}
+		text := undone(resp.Header, resp.ErrorBody)
+		a.facts.Failure = a.x.route.Wire.ErrorOf(text)
+		return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.facts.Failure, Gone: a.x.clientGone()}
 	}
 	if isEventStream(resp.Header) {
 		a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.strip != nil)
@@ -239,22 +293,23 @@ func (a *attempt) send() (*upstream.Answer, error) {
 		URL:      w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), x.req.URL.RawQuery),
 		Segments: s.segments, Length: s.length, Stream: x.streaming,
 		FirstByte: limits.FirstByte, FirstEvent: limits.FirstEvent, Response: limits.Response,
-		Route: w.Template(x.route.Op), Done: x.body.release,
+		Route: w.Template(x.route.Op), Done: x.body.release, Retry: a.sendAgain,
 	}
 	var ans *upstream.Answer
 	var err error
 	x.await(func() { ans, err = a.t.client.Do(a.ctx, call, a.watch) })
+	a.retries.endWait(x.r.opts.now())
 	return ans, err
 }
 
 // transport is the evidence of an attempt that got no answer, or lost it on the way.
-func (a *attempt) transport(err error) evidence {
-	ev := evidence{kind: upstream.Kind(err), committed: a.x.outcome.committed, gone: a.x.clientGone() || errors.Is(err, errGone)}
+func (a *attempt) transport(err error) verdict.Evidence {
+	ev := verdict.Evidence{Kind: upstream.Kind(err), Committed: a.x.outcome.committed, Gone: a.x.clientGone() || errors.Is(err, errGone)}
 	if a.ans != nil {
-		ev.status, ev.header = a.ans.status, a.ans.header
+		ev.Status, ev.Header = a.ans.status, a.ans.header
 	}
 	if _, fired := a.watch.Fired(); fired || a.x.timedOut() {
-		ev.kind = telemetry.ErrorTimeout
+		ev.Kind = telemetry.ErrorTimeout
 	}
 	return ev
 }
@@ -266,19 +321,20 @@ func (x *exchange) clientGone() bool { return x.req.Context().Err() != nil }
 func (x *exchange) timedOut() bool { return errors.Is(context.Cause(x.ctx), errRequestTimeout) }
 
 // conclude ends the request with this attempt: it was served, or it is the last that could be tried.
-func (a *attempt) conclude(ev evidence, v verdict) error {
+func (a *attempt) conclude(ev verdict.Evidence, v verdict.Verdict) error {
 	x := a.x
 	switch {
-	case v.move == stop:
+	case v.Move == verdict.Stop:
 		a.settle(v, telemetry.AttemptCancelled)
 		x.outcome.result, x.outcome.class = telemetry.OutcomeCancelled, telemetry.ClassCancelled
 		if !x.outcome.committed {
 			return errGone
 		}
 		return nil
-	case v.move == serve:
+	case v.Move == verdict.Serve:
 		a.settle(v, telemetry.AttemptServed)
 		x.served(a)
+		x.remember(a)
 		return nil
 	case x.outcome.committed:
 		a.settle(v, telemetry.AttemptFailed)
@@ -287,25 +343,37 @@ func (a *attempt) conclude(ev evidence, v verdict) error {
 	}
 	a.settle(v, telemetry.AttemptFailed)
 	x.failed(v)
-	if a.ans != nil && !a.broken(ev) {
-		return a.passOn(ev)
+	if a.ans == nil || a.broken(ev) {
+		return x.exhausted(&v)
 	}
-	return x.exhausted(&v)
+	if v.Move == verdict.FailOver && x.snap.cfg.Failover.AllFailed != "answer" {
+		x.keep(a)
+		return x.exhausted(&v)
+	}
+	return a.passOn(ev)
 }
 
 // broken reports whether an answer ended before it said anything, so that there is nothing to pass on.
-func (a *attempt) broken(ev evidence) bool {
-	return ev.kind != "" && len(a.ans.held) == 0 || ev.kind != "" && a.ans.stream
+func (a *attempt) broken(ev verdict.Evidence) bool {
+	return ev.Kind != "" && len(a.ans.held) == 0 || ev.Kind != "" && a.ans.stream
 }
 
-// exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, and with one of
-// the router's own only if none did.
-func (x *exchange) exhausted(v *verdict) error {
-	if a := x.last; a != nil {
-		return x.deliver(a)
-	}
+// exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, unless the
+// configuration wants one of the router's own, and with that if no upstream gave any.
+func (x *exchange) exhausted(v *verdict.Verdict) error {
 	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
-	if v != nil && v.errorType == telemetry.ErrorTimeout {
+	a, mode := x.last, x.snap.cfg.Failover.AllFailed
+	switch {
+	case mode == "bad_gateway":
+		e.Kind, e.Msg = "all_targets_failed", "every target that was tried has failed"
+		return e
+	case a != nil && mode == "unavailable":
+		unavailable := *a
+		unavailable.status = http.StatusServiceUnavailable
+		return x.deliver(&unavailable)
+	case a != nil:
+		return x.deliver(a)
+	case v != nil && v.ErrorType == telemetry.ErrorTimeout:
 		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
 	}
 	return e

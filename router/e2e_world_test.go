@@ -70,6 +70,7 @@ func (w *world) close() {
 // config is made anew each time, so that a test may change it for a reload.
 func (w *world) config(change func(*settings.Config)) settings.Config {
 	cfg := settings.Defaults()
+	cfg.Affinity.PrefixKey = false // all requests of a test begin alike; who wants them tied together says so
 	m := settings.DefaultModel()
 	m.ID = "m"
 	for i, up := range w.ups {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
 
@@ -17,9 +18,10 @@ import (
 // visit is what the outermost handler and the engine tell each other about one request, around the HTTP
 // instrumentation that stands between them.
 type visit struct {
-	route   wire.Route
-	raw     http.ResponseWriter // the server's own writer: no instrumentation, no allocation for a chunk
-	aborted bool                // the answer must not end cleanly
+	route    wire.Route
+	upstream string              // that the path names, "" = any
+	raw      http.ResponseWriter // the server's own writer: no instrumentation, no allocation for a chunk
+	aborted  bool                // the answer must not end cleanly
 }
 
 type visitKey struct{}
@@ -37,12 +39,13 @@ func (r *Router) edge() http.Handler {
 		}),
 	)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		route, ok := wire.Match(req.URL.EscapedPath())
+		upstream, path := pinnedPath(req.URL.EscapedPath())
+		route, ok := wire.Match(path)
 		if !ok || req.Method != http.MethodPost {
 			r.elsewhere(w, req, route, ok)
 			return
 		}
-		v := &visit{route: route, raw: w}
+		v := &visit{route: route, upstream: upstream, raw: w}
 		req = req.WithContext(context.WithValue(req.Context(), visitKey{}, v))
 		req.Pattern = req.Method + " " + route.Wire.Template(route.Op) // before the span begins: http.route is read then
 		traced.ServeHTTP(w, req)
@@ -52,11 +55,26 @@ func (r *Router) edge() http.Handler {
 	})
 }
 
+// pinnedPath splits /backends/NAME/... and /upstreams/NAME/... into the upstream that the path names and the rest.
+func pinnedPath(path string) (upstream, rest string) {
+	for _, prefix := range []string{"/backends/", "/upstreams/"} {
+		after, ok := strings.CutPrefix(path, prefix)
+		if !ok {
+			continue
+		}
+		name, rest, _ := strings.Cut(after, "/")
+		if name, err := url.PathUnescape(name); err == nil {
+			return name, "/" + rest
+		}
+	}
+	return "", path
+}
+
 // guarded runs the engine and turns a panic into what a client can understand: a 500 before anything was sent, else an
 // aborted connection.
 func (r *Router) guarded(w http.ResponseWriter, req *http.Request) {
 	v, _ := req.Context().Value(visitKey{}).(*visit)
-	x := &exchange{r: r, w: w, raw: v.raw, req: req, route: v.route}
+	x := &exchange{r: r, w: w, raw: v.raw, req: req, route: v.route, upstream: v.upstream}
 	defer func() {
 		switch p := recover(); p {
 		case nil:
@@ -90,7 +108,7 @@ func (r *Router) elsewhere(w http.ResponseWriter, req *http.Request, route wire.
 			_, _ = w.Write([]byte(`{"status":"ok","service":"signalbox"}` + "\n"))
 		}
 	default:
-		r.refusePlain(w, unsupportedEndpoint(r, req))
+		r.refusePlain(w, unsupportedEndpoint())
 		r.count(req.Context(), unknown)
 	}
 }

@@ -14,31 +14,18 @@ import (
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
-// pins is an affinity store of an embedding program.
+// pins is an affinity store of an embedding program: it has a look at every pin.
 type pins struct {
+	*affinity.Memory
 	mu sync.Mutex
 	at map[affinity.Key]affinity.Target
 }
 
-func (p *pins) Lookup(_ time.Time, k affinity.Key) (affinity.Target, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t, ok := p.at[k]
-	return t, ok
-}
-
-func (p *pins) Bind(_ time.Time, k affinity.Key, t affinity.Target) {
+func (p *pins) Bind(now time.Time, k affinity.Key, t affinity.Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at[k] = t
-}
-
-func (p *pins) Forget(string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.at)
-	clear(p.at)
-	return n
+	p.Memory.Bind(now, k, t)
 }
 
 var _ affinity.Store = (*pins)(nil)
@@ -67,7 +54,7 @@ func TestEmbedding(t *testing.T) {
 	key.Name, key.Secret = "agents", settings.NewSecret("right", "test")
 	cfg.Auth.Keys = []settings.Key{key}
 
-	store := &pins{at: map[affinity.Key]affinity.Target{}}
+	store := &pins{Memory: affinity.NewMemory(affinity.Policy{}), at: map[affinity.Key]affinity.Target{}}
 	clock := routertest.NewClock(time.Unix(1_800_000_000, 0))
 	engine, err := router.New(cfg, router.WithAffinityStore(store), router.WithClock(clock.Now),
 		router.WithSession(func(r *http.Request) string { return r.Header.Get("X-Mine") }))

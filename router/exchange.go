@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/session"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/peek"
@@ -28,6 +29,11 @@ type exchange struct {
 	call   string
 	key    string // name of the caller's auth key
 
+	group    string // of upstreams that the caller may use, "" = all
+	client   string // type of the agent, by the configuration's client rules
+	repeats  int    // on the same target before another is tried
+	upstream string // that the client named in its URL, "" = any
+
 	body      *body
 	object    peek.Object
 	overlay   peek.Overlay
@@ -36,9 +42,15 @@ type exchange struct {
 	streaming bool
 	session   session.Key
 
-	model   *model
-	plan    []*target
-	cooling int // targets of the plan that may not be tried
+	model     *model
+	plan      []*target
+	blocks    []health.Block // what held each target of the plan off when it was made
+	pins      []pinned       // what is remembered of the session, by model
+	confined  confinement
+	continues bool // it goes on from a response that an upstream issued
+	cooling   int  // targets of the plan that may not be tried
+	held      []held
+	admitted  bool // counts against the ceiling of requests
 
 	left, leftClass string // the target that was left, until the next is tried
 
@@ -69,7 +81,7 @@ const (
 	callerInvalid = telemetry.ClassInvalidRequest
 )
 
-// serve is the corridor: accept, identify, plan, attempt and relay, account. A step that returns an error has the
+// serve is the corridor: accept, identify, admit, plan, attempt and relay, account. A step that returns an error has the
 // request refused.
 func (x *exchange) serve() {
 	x.open()
@@ -77,7 +89,7 @@ func (x *exchange) serve() {
 	if x.cancel != nil {
 		defer x.cancel()
 	}
-	for _, step := range []func() error{x.accept, x.identify, x.makePlan, x.attempt} {
+	for _, step := range []func() error{x.accept, x.identify, x.admit, x.makePlan, x.attempt} {
 		if err := step(); err != nil {
 			x.refuse(err)
 			return

@@ -29,8 +29,22 @@ func (x *exchange) identify() error {
 	}
 	x.streaming = x.route.Wire.WantsStream(&x.object, x.route)
 	x.session = x.sessionOf()
+	x.identifyClient()
 	x.describe()
 	return nil
+}
+
+// identifyClient finds the type of the agent by its User-Agent: the first rule that matches counts, and says how often
+// one target is asked again before another.
+func (x *exchange) identifyClient() {
+	x.repeats = x.snap.cfg.Failover.SameTargetFirst
+	agent := x.req.Header.Get("User-Agent")
+	for i := range x.snap.cfg.Clients {
+		if c := &x.snap.cfg.Clients[i]; globMatch(c.UserAgent, agent) {
+			x.client, x.repeats = c.Name, c.Retries
+			return
+		}
+	}
 }
 
 // describe puts what is now known of the request on its span.
@@ -47,14 +61,19 @@ func (x *exchange) describe() {
 	if x.key != "" {
 		x.span.SetAttributes(attribute.String(telemetry.AttrKey, x.key))
 	}
+	if x.client != "" {
+		x.span.SetAttributes(attribute.String(telemetry.AttrClientType, x.client))
+	}
 	if x.session.ID == "" {
 		return
 	}
 	x.span.SetAttributes(
 		attribute.String(telemetry.AttrSessionSource, x.session.Source),
 		attribute.String(telemetry.AttrSessionHash, sessionHash(x.session.ID)),
-		attribute.String(telemetry.AttrConversation, clip(x.session.ID, 256)),
 	)
+	if x.session.Source != "prefix" { // that one is derived, and says nothing to the client
+		x.span.SetAttributes(attribute.String(telemetry.AttrConversation, clip(x.session.ID, 256)))
+	}
 	if x.session.Agent != "" {
 		x.span.SetAttributes(attribute.String(telemetry.AttrAgent, clip(x.session.Agent, 256)))
 	}

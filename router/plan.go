@@ -10,7 +10,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/signalbox-llm/signalbox/router/affinity"
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/strategy"
 	"github.com/signalbox-llm/signalbox/telemetry"
@@ -25,63 +24,152 @@ func (x *exchange) makePlan() error {
 			Msg: "there is no such model; there are " + strings.Join(x.snap.ids(), ", "),
 		}
 	}
-	x.span.SetName(telemetry.SpanRoute + " " + x.model.cfg.ID)
-	var candidates []strategy.Candidate
-	var targets []*target
-	for _, t := range x.model.targets {
-		if t.cfg.Enabled && t.serves(x.model, x.route.Wire) {
-			targets = append(targets, t)
-			candidates = append(candidates, strategy.Candidate{Upstream: t.cfg.Name, Model: t.asks(x.asked)})
-		}
-	}
-	if len(targets) == 0 && !x.model.speaks(x.route.Wire) {
+	x.span.SetName(telemetry.SpanRoute + " " + x.model.id)
+	if !x.model.speaks(x.route.Wire) {
 		return invalid("protocol_mismatch", "this model is not served on "+string(x.route.Wire.Name)+"; it is on "+strings.Join(x.model.wires(), ", "))
 	}
-	for _, i := range x.model.order.Order(nil, candidates) {
-		x.plan = append(x.plan, targets[i])
-	}
-	x.outcome.decision = telemetry.DecisionStrategy
-	x.toOwner()
+	x.choose(x.r.opts.now())
 	x.inspect()
 	return nil
 }
 
-// toOwner moves the target that a session is pinned to to the front.
-func (x *exchange) toOwner() {
-	if x.session.ID == "" {
-		return
+// Reasons why a target is no candidate for a request at all.
+const (
+	outDisabled = "disabled"
+	outGroup    = "group"    // the caller's key may not use the upstream
+	outClient   = "client"   // the upstream is for other agents
+	outWire     = "wire"     // the target does not speak the caller's wire
+	outUpstream = "upstream" // the path names another one
+	outOwner    = "owner"    // the request is bound to another target
+)
+
+// bars is why a target is no candidate, "" if it is one.
+func (x *exchange) bars(t *target) string {
+	switch {
+	case !t.cfg.Enabled:
+		return outDisabled
+	case x.group != "" && !slices.Contains(t.groups, x.group):
+		return outGroup
+	case len(t.cfg.Clients) > 0 && !slices.Contains(t.cfg.Clients, x.client):
+		return outClient
+	case !t.serves(x.route.Wire):
+		return outWire
+	case x.upstream != "" && t.cfg.Name != x.upstream:
+		return outUpstream
 	}
-	owner, ok := x.r.opts.pins.Lookup(x.start, x.pinKey())
-	if !ok {
-		return
-	}
-	i := slices.IndexFunc(x.plan, func(t *target) bool {
-		return t.cfg.Name == owner.Upstream && t.asks(x.asked) == owner.Model
-	})
-	if i < 0 {
-		return
-	}
-	t := x.plan[i]
-	x.plan = slices.Insert(slices.Delete(x.plan, i, i+1), 0, t)
-	x.outcome.decision = telemetry.DecisionSticky
+	return ""
 }
 
-func (x *exchange) pinKey() affinity.Key {
-	return affinity.Key{Credential: x.key, Session: x.session.ID, Agent: x.session.Agent, Model: x.model.cfg.ID}
+// candidates are the targets that could serve a request, in declared order, with what holds each of them off.
+type candidates struct {
+	targets []*target
+	blocks  []health.Block
+	ranked  []strategy.Candidate
+}
+
+// choose is the decision: the targets in the order in which they are tried. Who is out stays in the plan, since it may
+// be back when its turn comes.
+func (x *exchange) choose(now time.Time) {
+	n := len(x.model.targets)
+	c := candidates{make([]*target, 0, n), make([]health.Block, 0, n), make([]strategy.Candidate, 0, n)}
+	req := strategy.Request{Key: x.session.String(), Now: now, Stream: x.streaming, Random: x.r.opts.random}
+	x.plan, x.blocks = make([]*target, 0, n), make([]health.Block, 0, n)
+	issuer := x.issuer()
+	var order [8]int
+	if len(x.model.members) == 1 {
+		x.rank(&c, x.model.members[0], &req, order[:0])
+	} else {
+		x.rankMembers(&c, &req)
+	}
+	switch {
+	case x.upstream != "":
+		x.confine(confinedByPath)
+	case issuer != "":
+		x.confineTo(issuer)
+	case x.snap.cfg.Affinity.Mode == "strict" && x.session.ID != "":
+		x.confine(confinedByMode)
+	}
+	x.outcome.decision = x.decided()
+}
+
+// rankMembers ranks the targets of a preset: its models in the order of its strategy, each with its targets in its own.
+// Where that order differs from request to request, a session stays with the model that served it.
+func (x *exchange) rankMembers(c *candidates, req *strategy.Request) {
+	members := x.model.members
+	ranked := make([]strategy.Candidate, len(members))
+	for i, m := range members {
+		ranked[i] = strategy.Candidate{Name: m.cfg.ID, Weight: m.weight, Price: 1, Out: !x.anyIn(m, req.Now)}
+	}
+	order := x.model.order.Order(make([]int, 0, len(members)), ranked, req)
+	if home := x.home(req.Now); home >= 0 && !ranked[home].Out {
+		at := slices.Index(order, home)
+		order = slices.Insert(slices.Delete(order, at, at+1), 0, home)
+	}
+	for _, i := range order {
+		x.rank(c, members[i], req, nil)
+	}
+}
+
+// anyIn reports whether a target of a member may be tried now.
+func (x *exchange) anyIn(m *member, now time.Time) bool {
+	return slices.ContainsFunc(m.targets, func(t *target) bool {
+		return x.bars(t) == "" && !x.r.ledger.Check(now, x.ledgerTarget(t), x.session.ID).Blocked()
+	})
+}
+
+// rank appends the targets of one model to the plan: first the one that the session is pinned to, or that holds its
+// prompt cache, then the strategy's order.
+func (x *exchange) rank(c *candidates, m *member, req *strategy.Request, order []int) {
+	from := len(c.targets)
+	for _, t := range m.targets {
+		if x.bars(t) != "" {
+			continue
+		}
+		b := x.r.ledger.Check(req.Now, x.ledgerTarget(t), x.session.ID)
+		c.targets, c.blocks = append(c.targets, t), append(c.blocks, b)
+		c.ranked = append(c.ranked, x.candidate(t, b))
+	}
+	targets, blocks := c.targets[from:], c.blocks[from:]
+	order = m.order.Order(order, c.ranked[from:], req)
+	if first := x.prefer(m, targets, blocks, order, req.Now); first > 0 {
+		i := order[first]
+		order = slices.Insert(slices.Delete(order, first, first+1), 0, i)
+	}
+	for _, i := range order {
+		if !x.planned(targets[i]) {
+			x.plan, x.blocks = append(x.plan, targets[i]), append(x.blocks, blocks[i])
+		}
+	}
+}
+
+func (x *exchange) candidate(t *target, b health.Block) strategy.Candidate {
+	return strategy.Candidate{
+		Name: t.cfg.Name, Weight: t.weight, Out: b.Blocked(), InFlight: x.r.ledger.InFlight(t.cfg.Name), Price: t.cfg.PriceWeight, Stats: t.stats,
+	}
+}
+
+// planned reports whether the plan has a target already, by way of another model of a preset.
+func (x *exchange) planned(t *target) bool {
+	upstreams := x.snap.cfg.Failover.Distinct == "upstream"
+	for _, p := range x.plan {
+		if p.account == t.account && (upstreams || p.asks(x.asked) == t.asks(x.asked)) {
+			return true
+		}
+	}
+	return false
 }
 
 // inspect tells on the span which targets may be tried now, and why the others may not.
 func (x *exchange) inspect() {
-	now := x.r.opts.now()
-	for _, t := range x.plan {
-		if b := x.r.ledger.Check(now, x.ledgerTarget(t), x.session.ID); b.Blocked() {
+	for i, t := range x.plan {
+		if b := x.blocks[i]; b.Blocked() {
 			x.cooling++
 			x.skipped(t, b)
 		}
 	}
 	x.span.SetAttributes(
-		attribute.String(telemetry.AttrModel, x.model.cfg.ID),
-		attribute.String(telemetry.AttrStrategy, x.model.cfg.Strategy),
+		attribute.String(telemetry.AttrModel, x.model.id),
+		attribute.String(telemetry.AttrStrategy, x.model.strategy),
 		attribute.Int(telemetry.AttrEligible, len(x.plan)-x.cooling),
 		attribute.Int(telemetry.AttrCooling, x.cooling),
 	)
@@ -90,7 +178,7 @@ func (x *exchange) inspect() {
 func (x *exchange) skipped(t *target, b health.Block) {
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventSkipped,
 		attribute.String(telemetry.AttrUpstream, t.cfg.Name),
-		attribute.String(telemetry.AttrModel, x.model.cfg.ID),
+		attribute.String(telemetry.AttrModel, x.model.id),
 		attribute.String(telemetry.AttrRequestModel, t.label),
 		attribute.String(telemetry.AttrReason, skipReason(b)))
 }
@@ -105,6 +193,8 @@ func skipReason(b health.Block) string {
 		return telemetry.SkipProbing
 	case b.Full:
 		return telemetry.SkipFull
+	case b.Ejected:
+		return telemetry.SkipEjected
 	}
 	return string(b.Reason)
 }
@@ -115,7 +205,7 @@ func (x *exchange) ledgerTarget(t *target) health.Target {
 }
 
 func (m *model) speaks(w *wire.Wire) bool {
-	return slices.ContainsFunc(m.targets, func(t *target) bool { return t.serves(m, w) })
+	return slices.ContainsFunc(m.targets, func(t *target) bool { return t.serves(w) })
 }
 
 // wires lists the wires on which a model can be asked for.
@@ -132,8 +222,8 @@ func (m *model) wires() []string {
 // ids lists what clients may ask for, in the order of the configuration.
 func (s *snapshot) ids() []string {
 	var ids []string
-	for i := range s.cfg.Models {
-		ids = append(ids, s.cfg.Models[i].ID)
+	for _, m := range s.models {
+		ids = append(ids, m.id)
 	}
 	return ids
 }
@@ -146,12 +236,13 @@ func sessionHash(id string) string {
 }
 
 // none answers a request for which nothing could be tried: 429 when only limits hold the pool, else 503.
-func (x *exchange) none(blocks []health.Block) error {
+func (x *exchange) none(out []held) error {
 	now := x.r.opts.now()
 	e := &Error{Kind: "router_unavailable", Status: http.StatusServiceUnavailable, class: telemetry.ClassNoneEligible}
 	limits, manual, full := 0, 0, 0
 	var soonest time.Time
-	for _, b := range blocks {
+	for _, h := range out {
+		b := h.block
 		switch {
 		case b.Full:
 			full++
@@ -164,23 +255,25 @@ func (x *exchange) none(blocks []health.Block) error {
 		if b.Probing || b.Full {
 			until = now.Add(time.Second)
 		}
-		if !until.IsZero() && (soonest.IsZero() || until.Before(soonest)) {
+		if sooner(until, soonest) {
 			soonest = until
 		}
 	}
 	e.retryAt = soonest
-	switch n := len(blocks); {
+	switch n := len(out); {
 	case n == 0:
-		e.Kind, e.Msg = "no_targets", "every target of this model is switched off"
+		return x.noCandidate()
 	case full == n:
 		return saturated("every target of this model is busy")
+	case x.confined.resolute():
+		e.Msg = x.confined.says() + " may not be tried now: " + tally(out)
 	case limits == n:
 		e.Kind, e.Status = "rate_limited", http.StatusTooManyRequests
-		e.Msg = "every target of this model is over its limit: " + tally(blocks)
+		e.Msg = "every target of this model is over its limit: " + tally(out)
 	case manual == n:
-		e.Msg = "every target of this model was cooled by hand (" + tally(blocks) + "): uncool to restore"
+		e.Msg = "every target of this model was cooled by hand (" + tally(out) + "): uncool to restore"
 	default:
-		e.Msg = "no target of this model may be tried now: " + tally(blocks)
+		e.Msg = "no target of this model may be tried now: " + tally(out)
 	}
 	if !soonest.IsZero() {
 		e.Msg += "; the next may be at " + soonest.UTC().Format(time.RFC3339)
@@ -189,10 +282,11 @@ func (x *exchange) none(blocks []health.Block) error {
 }
 
 // tally counts blocks by scope and reason, most telling first, without naming anybody.
-func tally(blocks []health.Block) string {
+func tally(out []held) string {
 	var names []string
 	counts := map[string]int{}
-	for _, b := range blocks {
+	for _, h := range out {
+		b := h.block
 		name := string(b.Scope) + " " + skipReason(b)
 		if b.Full || b.Probing && b.Scope == "" {
 			name = "target " + skipReason(b)
@@ -205,4 +299,24 @@ func tally(blocks []health.Block) string {
 		names[i] = plural(counts[name], name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// noCandidate answers a request for a model of which no target is for it.
+func (x *exchange) noCandidate() error {
+	why := map[string]int{}
+	for _, t := range x.model.targets {
+		why[x.bars(t)]++
+	}
+	e := &Error{Kind: "no_targets", Status: http.StatusServiceUnavailable, class: telemetry.ClassNoneEligible}
+	switch {
+	case why[outUpstream] > 0:
+		e.Kind, e.Status, e.Msg = "unknown_model", http.StatusNotFound, "this model has no target at the upstream that the path names"
+		e.class = telemetry.ClassModelUnknown
+	case why[outGroup]+why[outClient] > 0:
+		e.Kind, e.Status, e.Msg = "not_allowed", http.StatusForbidden, "no target of this model is open to this key and this client"
+		e.class = callerInvalid
+	default:
+		e.Msg = "every target of this model is switched off"
+	}
+	return e
 }

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -84,7 +85,7 @@ func saturated(msg string) *Error {
 	return &Error{Kind: "targets_busy", Status: http.StatusServiceUnavailable, Msg: msg, class: telemetry.ClassSaturated, retry: time.Second}
 }
 
-func unsupportedEndpoint(r *Router, req *http.Request) *Error {
+func unsupportedEndpoint() *Error {
 	var served []string
 	for _, w := range wire.All {
 		served = append(served, w.Template(wire.Generate))
@@ -152,7 +153,7 @@ func (x *exchange) retryHeaders(h http.Header, e *Error) {
 // deliver sends a failed answer that is complete. A final 429 or 503 always says when to come back.
 func (x *exchange) deliver(a *answer) error {
 	x.outcome.committed, x.outcome.status = true, a.status
-	if mustSayWhen(a.status) && a.header.Get("Retry-After") == "" {
+	if verdict.MustSayWhen(a.status) && a.header.Get("Retry-After") == "" {
 		a.header = a.header.Clone()
 		a.header.Set("Retry-After", x.comeBack())
 	}

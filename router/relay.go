@@ -7,11 +7,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/signalbox-llm/signalbox/router/upstream"
-	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/translate/peek"
 	"github.com/signalbox-llm/signalbox/translate/sse"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -24,7 +23,7 @@ const (
 
 // stream relays an event stream. Until the model has put something out, all is held back and a failure stays invisible;
 // from then on the bytes are the client's.
-func (a *attempt) stream() evidence {
+func (a *attempt) stream() verdict.Evidence {
 	for {
 		raw, plain, err := a.read()
 		if a.x.outcome.committed {
@@ -36,7 +35,7 @@ func (a *attempt) stream() evidence {
 		class, out := a.tap(raw, plain)
 		a.ans.held = append(a.ans.held, out...)
 		switch {
-		case a.facts.Output || a.src.blind || len(a.ans.held) > maxHeld:
+		case a.commits():
 			if ev, over := a.begun(err); over {
 				return ev
 			}
@@ -48,6 +47,24 @@ func (a *attempt) stream() evidence {
 			}
 		}
 	}
+}
+
+// commits reports whether the stream has come so far that it is the client's: by default when the model has put
+// something out.
+func (a *attempt) commits() bool {
+	switch {
+	case a.facts.Output, a.src.blind, len(a.ans.held) > maxHeld:
+		return true
+	case a.facts.Failed && a.x.snap.policy.CommitOn != verdict.CommitHeaders:
+		return false
+	}
+	switch a.x.snap.policy.CommitOn {
+	case verdict.CommitHeaders:
+		return len(a.ans.held) > 0
+	case verdict.CommitEvent:
+		return a.alive
+	}
+	return false
 }
 
 // read waits for the next bytes.
@@ -62,7 +79,7 @@ func (a *attempt) read() (raw, plain []byte, err error) {
 }
 
 // begun commits: headers and everything held go out. The error is the one that came with the last bytes.
-func (a *attempt) begun(err error) (evidence, bool) {
+func (a *attempt) begun(err error) (verdict.Evidence, bool) {
 	a.lease.Admitted(a.x.r.opts.now())
 	if werr := a.commit(); werr != nil {
 		return a.transport(werr), true
@@ -70,12 +87,12 @@ func (a *attempt) begun(err error) (evidence, bool) {
 	if err != nil {
 		return a.finished(err), true
 	}
-	return evidence{}, false
+	return verdict.Evidence{}, false
 }
 
 // ended is the end of a stream that had no output. One that reported output tokens is passed on: some answers consist
 // of reasoning that is not shown.
-func (a *attempt) ended(err error) (evidence, bool) {
+func (a *attempt) ended(err error) (verdict.Evidence, bool) {
 	var ev sse.Event
 	if a.scanner.Finish(&ev) {
 		a.x.route.Wire.Event(&ev, &a.facts)
@@ -91,11 +108,11 @@ func (a *attempt) ended(err error) (evidence, bool) {
 	case a.facts.Output, a.facts.Terminal && a.facts.Usage.Output.N > 0:
 		return a.begun(err)
 	}
-	return evidence{status: a.ans.status, header: a.ans.header, unusable: true, gone: a.x.clientGone()}, true
+	return verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Unusable: true, Gone: a.x.clientGone()}, true
 }
 
 // pass relays bytes of a committed stream: out first, looked at second.
-func (a *attempt) pass(raw, plain []byte, err error) (evidence, bool) {
+func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
 	out := raw
 	if a.strip != nil {
 		_, out = a.tap(raw, plain)
@@ -111,7 +128,7 @@ func (a *attempt) pass(raw, plain []byte, err error) (evidence, bool) {
 	if err != nil {
 		return a.finished(err), true
 	}
-	return evidence{}, false
+	return verdict.Evidence{}, false
 }
 
 // write sends bytes of a stream and flushes them, through the server's own writer.
@@ -171,16 +188,16 @@ func (a *attempt) chunk(had bool) {
 }
 
 // inBand is the evidence of an error that came inside a 200.
-func (a *attempt) inBand() evidence {
-	return evidence{
-		status: a.ans.status, header: a.ans.header, failure: a.facts.Failure, inBand: true,
-		committed: a.x.outcome.committed, gone: a.x.clientGone() && !a.facts.Terminal,
+func (a *attempt) inBand() verdict.Evidence {
+	return verdict.Evidence{
+		Status: a.ans.status, Header: a.ans.header, Failure: a.facts.Failure, InBand: true,
+		Committed: a.x.outcome.committed, Gone: a.x.clientGone() && !a.facts.Terminal,
 	}
 }
 
 // finished is how a committed stream ended. A reset after the terminal event is no failure, and a client that hangs up
 // after it has all it wanted (Codex does so at response.completed).
-func (a *attempt) finished(err error) evidence {
+func (a *attempt) finished(err error) verdict.Evidence {
 	a.half = a.scanner.Pending()
 	var ev sse.Event
 	if a.scanner.Finish(&ev) {
@@ -196,7 +213,11 @@ func (a *attempt) finished(err error) evidence {
 		a.cut = !errors.Is(err, io.EOF) && !a.facts.Terminal
 		return a.inBand()
 	case a.facts.Terminal, a.src.blind && errors.Is(err, io.EOF):
-		return evidence{status: a.ans.status, header: a.ans.header, committed: true, complete: true}
+		ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Committed: true}
+		// Only where a stream is committed before its output can it end without any.
+		ev.Unusable = !a.facts.Output && !a.src.blind && a.facts.Usage.Output.N == 0
+		ev.Complete = !ev.Unusable
+		return ev
 	case errors.Is(err, io.EOF):
 		return a.transport(io.ErrUnexpectedEOF)
 	}
@@ -211,29 +232,16 @@ func (a *attempt) readError(err error) error {
 	return err
 }
 
-// breakOff ends a committed answer that broke: the client is told in its own wire, unless the upstream has told it or
-// an event is half sent, and then the connection is cut so that nobody takes the half for the whole.
-func (a *attempt) breakOff(ev evidence) error {
-	x := a.x
-	if ev.inBand && !a.cut {
-		return nil // told by the upstream itself, and ended as it ended
-	}
-	if x.snap.cfg.Failover.StreamError == "event" && a.ans.stream && !a.half && !a.facts.Failed && !a.src.blind {
-		_ = a.write(x.route.Wire.ErrorEvent(http.StatusBadGateway, "upstream_stream_broken", "the upstream broke off in the middle of its answer"))
-	}
-	return errAborted
-}
-
 // plain reads a whole answer that is no stream, and passes it on if it is one.
-func (a *attempt) plain() evidence {
+func (a *attempt) plain() verdict.Evidence {
 	x := a.x
 	body, err := a.readWhole()
 	if err != nil {
 		return a.transport(err)
 	}
-	ev := evidence{status: a.ans.status, header: a.ans.header, body: body, gone: x.clientGone()}
+	ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Body: body, Gone: x.clientGone()}
 	class := x.route.Wire.Body(body, x.route.Op, &a.facts)
-	if a.src.blind {
+	if a.src.blind || takes(&x.snap.policy, class, body) {
 		class = wire.Output
 	}
 	switch class {
@@ -243,14 +251,20 @@ func (a *attempt) plain() evidence {
 		if err := a.commit(); err != nil {
 			return a.transport(err)
 		}
-		ev.committed, ev.complete, ev.gone = true, true, false
+		ev.Committed, ev.Complete, ev.Gone = true, true, false
 	case wire.Failed:
-		ev.inBand, ev.failure = true, a.facts.Failure
+		ev.InBand, ev.Failure = true, a.facts.Failure
 	default:
 		var o peek.Object
-		ev.unusable, ev.invalid = true, o.Scan(body) != nil
+		ev.Unusable, ev.Invalid = true, o.Scan(body) != nil
 	}
 	return ev
+}
+
+// takes reports whether a plain answer is good although it may hold nothing.
+func takes(p *verdict.Policy, class wire.Class, body []byte) bool {
+	var o peek.Object
+	return p.AnyAnswer && (p.CommitOn == verdict.CommitHeaders || class != wire.Failed && o.Scan(body) == nil)
 }
 
 // readWhole reads a plain answer to its end; what is held is what the client gets, what is returned is plain.
@@ -284,7 +298,7 @@ var errTooLong = errors.New("the answer is larger than 64 MiB")
 // rewrites reports whether the answer's model will be replaced by what the client asked for. A target that has no model
 // of its own got the client's own word, and its answer is left alone to the byte.
 func (a *attempt) rewrites() bool {
-	return a.x.model.cfg.RewriteModel && a.t.asks(a.x.asked) != a.x.asked && a.x.route.Wire.ModelInBody()
+	return a.t.of.cfg.RewriteModel && a.t.asks(a.x.asked) != a.x.asked && a.x.route.Wire.ModelInBody()
 }
 
 func (a *attempt) rewriteModel() {
@@ -301,90 +315,18 @@ func (a *attempt) rewriteModel() {
 	}
 }
 
-// commit sends headers and what is held. From here on nothing may be tried again.
-func (a *attempt) commit() error {
-	x := a.x
-	x.outcome.committed, x.outcome.status = true, a.ans.status
-	now := x.r.opts.now()
-	x.outcome.firstChunk = now.Sub(x.start)
-	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
-	x.r.emit(Event{Phase: PhaseCommitted, Time: now, Call: x.call, Upstream: a.ans.upstream, UpstreamModel: a.ans.model, Attempt: a.number})
-	if a.ans.stream {
-		a.watch.Cap(a.t.cfg.Timeouts.Stream)
-	}
-	var err error
-	x.await(func() { err = x.emitAnswer(a.ans) })
-	a.ans.held = nil
-	if err != nil {
-		return fmt.Errorf("%w: %w", errGone, err)
-	}
-	return nil
-}
-
-// emitAnswer writes an answer's status, headers and what is held of its body.
-func (x *exchange) emitAnswer(a *answer) error {
-	x.answerHeader(a)
-	if !a.stream {
-		x.w.Header()["Content-Length"] = []string{strconv.Itoa(len(a.held))}
-	}
-	x.w.WriteHeader(a.status)
-	if _, err := x.w.Write(a.held); err != nil {
-		return err
-	}
-	if !a.stream {
-		return nil
-	}
-	return flush(x.raw)
-}
-
-// passOn delivers the last attempt's answer although it is a failure: unchanged, and to its end.
-func (a *attempt) passOn(ev evidence) error {
-	x := a.x
-	if !a.ans.stream || a.src == nil {
-		return x.deliver(a.ans)
-	}
-	if a.strip != nil {
-		a.ans.held = append(a.ans.held, a.strip.rest()...)
-		a.strip = nil
-	}
-	if err := a.commit(); err != nil {
-		return nil //nolint:nilerr // the client left; the failure that brought us here is booked already
-	}
-	for !ev.unusable {
-		raw, _, err := a.read()
-		if len(raw) > 0 && a.write(raw) != nil {
-			return nil
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return errAborted
-		}
-	}
-	return nil
-}
-
-// plainError is an error answer's body without its content coding, as far as it can be read.
-func (a *attempt) plainError() []byte {
-	coding := strings.ToLower(a.ans.header.Get("Content-Encoding"))
+// undone is an error answer's body without its content coding, as far as it can be read.
+func undone(h http.Header, body []byte) []byte {
+	coding := strings.ToLower(h.Get("Content-Encoding"))
 	if !knownCoding(coding) {
-		return a.ans.held
+		return body
 	}
-	d, err := openDecoder(coding, bytes.NewReader(a.ans.held))
+	d, err := openDecoder(coding, bytes.NewReader(body))
 	if err != nil {
 		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(d, maxHeld)) // what could be read is looked at
 	return text
-}
-
-func flush(w http.ResponseWriter) error {
-	if f, ok := w.(http.Flusher); ok {
-		f.Flush()
-		return nil
-	}
-	return http.NewResponseController(w).Flush()
 }
 
 func isEventStream(h http.Header) bool {

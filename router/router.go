@@ -4,10 +4,12 @@ package router
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -43,6 +45,8 @@ type Router struct {
 	clients   map[string]*upstream.Client
 	observers atomic.Pointer[[]func(Event)]
 	recent    recent
+	queue     queue
+	checks    *checks
 	inFlight  atomic.Int64
 	buffered  atomic.Int64 // bytes of request bodies held now
 	forget    func()       // takes the observation of target states back
@@ -57,6 +61,8 @@ type options struct {
 	logs    log.LoggerProvider
 	session func(*http.Request) string
 	pins    affinity.Store
+	random  func() float64
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Option changes how New builds a Router.
@@ -76,12 +82,20 @@ func WithTelemetry(t trace.TracerProvider, m metric.MeterProvider, l log.LoggerP
 // WithSession sets a function that gives a request's session key; an empty answer leaves it to the request itself.
 func WithSession(f func(*http.Request) string) Option { return func(o *options) { o.session = f } }
 
-// WithAffinityStore sets where the pins of sessions are kept.
+// WithRandom replaces the source of random numbers in [0, 1) that strategies draw from. It is called concurrently.
+func WithRandom(f func() float64) Option { return func(o *options) { o.random = f } }
+
+// WithDialer replaces how connections to upstreams are made, proxies from the environment included.
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
+	return func(o *options) { o.dial = dial }
+}
+
+// WithAffinityStore sets where the pins of sessions are kept; the default is memory.
 func WithAffinityStore(s affinity.Store) Option { return func(o *options) { o.pins = s } }
 
 // New builds an engine from a configuration. The error joins one error for everything that is wrong with it.
 func New(cfg settings.Config, opts ...Option) (*Router, error) {
-	o := options{now: time.Now, logger: slog.Default(), pins: affinity.Off{}}
+	o := options{now: time.Now, logger: slog.Default(), pins: affinity.NewMemory(affinity.Policy{}), random: rand.Float64}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -96,7 +110,7 @@ func New(cfg settings.Config, opts ...Option) (*Router, error) {
 	if err := r.Load(cfg); err != nil {
 		return nil, err
 	}
-	if r.forget, err = tel.Observe(r.targetStates); err != nil {
+	if r.forget, err = tel.Observe(r.targetStates, r.pinned); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	r.handler = r.edge()
@@ -125,8 +139,11 @@ func (r *Router) Load(cfg settings.Config) error {
 	if err != nil {
 		return err
 	}
-	r.ledger.Configure(next.policy.health(), next.known())
+	r.ledger.Configure(next.policy.Health(), next.known())
+	r.opts.pins.Configure(affinity.Policy{PinTTL: cfg.Affinity.PinTTL, FromBinding: !cfg.Affinity.Renew, MaxSessions: cfg.Affinity.MaxSessions})
 	r.snap.Store(next)
+	r.checks.stop()
+	r.checks = startChecks(next.accounts, r.check, r.checked)
 	for name, c := range r.clients {
 		if clients[name] != c {
 			c.CloseIdle()
@@ -152,7 +169,7 @@ func (r *Router) Wire(name string) http.Handler {
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		if route, ok := wire.Match(req.URL.EscapedPath()); ok && route.Wire != w {
-			r.refusePlain(rw, unsupportedEndpoint(r, req))
+			r.refusePlain(rw, unsupportedEndpoint())
 			return
 		}
 		r.handler.ServeHTTP(rw, req)
@@ -165,6 +182,7 @@ func (r *Router) Close() {
 	r.forget()
 	r.loading.Lock()
 	defer r.loading.Unlock()
+	r.checks.stop()
 	for _, c := range r.clients {
 		c.CloseIdle()
 	}
@@ -186,6 +204,7 @@ type RouteContext struct {
 	RequestID string // used as the call id
 	Session   string // the session key; beats every other source
 	Key       string // name of the caller's credential; when set, the engine asks for no key of its own
+	Group     string // of upstreams that the caller may use, with Key only; empty = all
 }
 
 type routeContextKey struct{}
@@ -201,19 +220,24 @@ func routeContext(ctx context.Context) RouteContext {
 }
 
 // callID makes the id that ties a request's answer, log line and span together.
-func callID() string { return "c" + strings.ToLower(rand.Text()[:10]) }
+func callID() string { return "c" + strings.ToLower(crand.Text()[:10]) }
 
-// sessionOf finds the key of the conversation that a request belongs to.
+// sessionOf finds the key of the conversation that a request belongs to. What an embedding program knows beats what the
+// request tells.
 func (x *exchange) sessionOf() session.Key {
-	if rc := routeContext(x.req.Context()); rc.Session != "" {
-		return session.Key{ID: rc.Session, Source: "context"}
+	given := routeContext(x.req.Context()).Session
+	if f := x.r.opts.session; given == "" && f != nil {
+		given = f(x.req)
 	}
-	if f := x.r.opts.session; f != nil {
-		if id := f(x.req); id != "" {
-			return session.Key{ID: id, Source: "context"}
-		}
+	a := &x.snap.cfg.Affinity
+	q := session.Request{
+		Given: given, Header: x.req.Header.Get, Src: x.body.bytes, Body: &x.object, Wire: string(x.route.Wire.Name), Model: x.asked,
+		Count: !x.generates(), Prefix: a.PrefixKey,
 	}
-	return session.Find(session.Request{Header: x.req.Header.Get, Src: x.body.bytes, Body: &x.object})
+	if len(a.Sources) > 0 {
+		q.Only = a.Sources
+	}
+	return session.Find(q)
 }
 
 // propagator carries trace context in, and out only where the configuration wants it.

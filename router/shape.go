@@ -24,11 +24,11 @@ type layered struct {
 	raw  []byte
 }
 
-// shapeOf merges the layers of a target. Lowest first: the file's defaults, the upstream's, the target's, the model's;
-// then comes the request itself, and above it what the upstream and the target force.
-func shapeOf(cfg *settings.Config, u *settings.Upstream, t *settings.Target, m *settings.Model) shape {
+// shapeOf merges the layers of a target. Lowest first: the file's defaults, the upstream's, the target's, the model's, the
+// preset's; then comes the request itself, and above it what the upstream and the target force.
+func shapeOf(cfg *settings.Config, u *settings.Upstream, t *settings.Target, m *settings.Model, preset settings.Fields) shape {
 	s := shape{
-		defaults:    merge(cfg.Defaults, u.Defaults, t.Defaults, m.Defaults),
+		defaults:    merge(cfg.Defaults, u.Defaults, t.Defaults, m.Defaults, preset),
 		set:         merge(u.Set, t.Set),
 		developer:   u.DeveloperRole == "system",
 		streamUsage: u.StreamUsage,
@@ -70,6 +70,9 @@ func (x *exchange) shapeBody(t *target) shaped {
 		if !v.Has(l.name) {
 			v.Set(l.name, l.raw)
 		}
+	}
+	if x.session.CacheKey != "" {
+		v.Set("prompt_cache_key", quote(x.session.CacheKey))
 	}
 	for _, l := range s.set {
 		v.Set(l.name, l.raw)

@@ -4,18 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.opentelemetry.io/otel/propagation"
+	"time"
 
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/router/strategy"
 	"github.com/signalbox-llm/signalbox/router/upstream"
+	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -27,146 +26,70 @@ const unknown = telemetry.Unnamed
 type snapshot struct {
 	cfg      settings.Config
 	revision int
-	policy   policy
+	policy   verdict.Policy
 	accounts []*account
+	byName   map[string]*account
+	models   []*model // presets first, each in the order of the configuration
 	exact    map[string]*model
 	globs    []*model                               // longest literal first
 	strange  map[wire.Name]*telemetry.ModelRecorder // for requests whose model is not known, or not even the wire
+	stats    map[statsKey]*strategy.Stats
 }
 
 // account is an upstream, made ready.
 type account struct {
-	cfg     *settings.Upstream
-	index   int
-	base    *url.URL
-	wires   []*wire.Wire
-	client  *upstream.Client
-	rec     *telemetry.UpstreamRecorder
-	address string
-	port    int
-	quota   *quota
+	cfg      *settings.Upstream
+	index    int
+	base     *url.URL
+	wires    []*wire.Wire
+	groups   []string // that it belongs to
+	client   *upstream.Client
+	rec      *telemetry.UpstreamRecorder
+	address  string
+	port     int
+	quota    *quota
+	cacheTTL time.Duration
 }
 
-// model is a client-facing id, made ready.
+// model is a client-facing id, made ready: a model of the configuration, or a preset with several.
 type model struct {
-	cfg     *settings.Model
-	targets []*target
-	order   strategy.Strategy
-	recs    map[wire.Name]*telemetry.ModelRecorder
+	id       string
+	strategy string // of the members if there are several, else of the targets
+	members  []*member
+	order    strategy.Strategy // of the members; nil for a model
+	draws    bool              // that order differs from request to request, so a session has to be kept to one member
+	targets  []*target         // of all members
+	recs     map[wire.Name]*telemetry.ModelRecorder
+}
+
+// member is one model of the configuration as part of what clients ask for under an id.
+type member struct {
+	cfg      *settings.Model
+	weight   int
+	order    strategy.Strategy
+	keyed    bool // that order is the same for a session, whoever is out
+	weighted bool // a target has a weight
+	targets  []*target
 }
 
 // target is one (upstream, upstream model) pair of a model, made ready.
 type target struct {
 	*account
-	model string // empty: what the client asked for
-	wire  *wire.Wire
-	shape shape
-	label string // what spans are named after: an id that the configuration has
-	recs  map[recorderKey]*telemetry.TargetRecorder
+	of     *member
+	model  string // empty: what the client asked for
+	weight int
+	wire   *wire.Wire
+	shape  shape
+	label  string // what spans are named after: an id that the configuration has
+	recs   map[recorderKey]*telemetry.TargetRecorder
+	stats  *strategy.Stats
 }
+
+type statsKey struct{ upstream, model string }
 
 type recorderKey struct {
 	wire wire.Name
 	op   wire.Op
-}
-
-// compile makes a configuration ready. Upstream clients whose address and connect settings are the same are taken over
-// with their warm connections.
-func (r *Router) compile(cfg settings.Config, revision int) (*snapshot, map[string]*upstream.Client, error) {
-	s := &snapshot{cfg: cfg, revision: revision, policy: policyOf(&cfg), exact: map[string]*model{}}
-	clients := map[string]*upstream.Client{}
-	byName := map[string]*account{}
-	for i := range s.cfg.Upstreams {
-		a, err := r.compileAccount(&s.cfg, i)
-		if err != nil {
-			return nil, nil, err
-		}
-		clients[a.cfg.Name] = a.client
-		byName[a.cfg.Name] = a
-		s.accounts = append(s.accounts, a)
-	}
-	for i := range s.cfg.Models {
-		m := r.compileModel(&s.cfg, &s.cfg.Models[i], byName)
-		if strings.Contains(m.cfg.ID, "*") {
-			s.globs = append(s.globs, m)
-		} else {
-			s.exact[m.cfg.ID] = m
-		}
-	}
-	slices.SortStableFunc(s.globs, func(a, b *model) int { return literals(b.cfg.ID) - literals(a.cfg.ID) })
-	s.strange = r.modelRecorders(unknown)
-	s.strange[unknown] = r.tel.Model(unknown, unknown)
-	return s, clients, nil
-}
-
-func (r *Router) compileAccount(cfg *settings.Config, i int) (*account, error) {
-	u := &cfg.Upstreams[i]
-	base, err := url.Parse(u.BaseURL)
-	if err != nil {
-		return nil, fmt.Errorf("upstream %q: base_url is no URL", u.Name)
-	}
-	a := &account{cfg: u, index: i, base: base, rec: r.tel.Upstream(u.Name), address: base.Hostname(), quota: &quota{}}
-	a.port = portOf(base)
-	for _, name := range u.Wires {
-		a.wires = append(a.wires, wire.ByName(wire.Name(name)))
-	}
-	conf := upstream.Config{
-		Name: u.Name, Base: base, Connect: u.Timeouts.Connect,
-		TracerProvider: r.opts.tracers, MeterProvider: r.opts.meters, Propagator: propagation.NewCompositeTextMapPropagator(),
-	}
-	if cfg.Telemetry.PropagateUpstream {
-		conf.Propagator = propagator
-	}
-	if old := r.clients[u.Name]; old != nil && old.Same(conf) {
-		a.client = old
-	} else {
-		a.client = upstream.New(conf)
-	}
-	if old := r.snap.Load(); old != nil {
-		for _, o := range old.accounts {
-			if o.client == a.client {
-				a.quota = o.quota
-			}
-		}
-	}
-	return a, nil
-}
-
-func (r *Router) compileModel(cfg *settings.Config, m *settings.Model, accounts map[string]*account) *model {
-	out := &model{cfg: m, order: strategy.Lookup(m.Strategy).New(), recs: r.modelRecorders(m.ID)}
-	for i := range m.Targets {
-		t := &m.Targets[i]
-		a := accounts[t.Upstream]
-		c := &target{
-			account: a, model: t.Model, wire: wire.ByName(wire.Name(t.Wire)), label: t.Model,
-			shape: shapeOf(cfg, a.cfg, t, m), recs: map[recorderKey]*telemetry.TargetRecorder{},
-		}
-		requested := t.Model
-		if requested == "" {
-			c.label, requested = m.ID, m.ID
-			if strings.Contains(m.ID, "*") {
-				requested = unknown
-			}
-		}
-		for _, w := range a.wires {
-			for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {
-				c.recs[recorderKey{w.Name, op}] = r.tel.Target(telemetry.TargetLabels{
-					Model: m.ID, Upstream: a.cfg.Name, Provider: a.provider(w), RequestModel: requested,
-					Operation: operation(w, op), ServerAddress: a.address, ServerPort: a.port,
-				})
-			}
-		}
-		out.targets = append(out.targets, c)
-	}
-	return out
-}
-
-func (r *Router) modelRecorders(id string) map[wire.Name]*telemetry.ModelRecorder {
-	recs := map[wire.Name]*telemetry.ModelRecorder{}
-	for _, w := range wire.All {
-		recs[w.Name] = r.tel.Model(id, string(w.Name))
-	}
-	return recs
 }
 
 // zero makes the series that alerts read exist before their first event. Only the wires that a model can serve count.
@@ -174,11 +97,11 @@ func (s *snapshot) zero(ctx context.Context) {
 	for _, a := range s.accounts {
 		a.rec.Zero(ctx)
 	}
-	for _, m := range s.models() {
+	for _, m := range s.models {
 		served := map[wire.Name]bool{}
 		for _, t := range m.targets {
 			for _, w := range t.wires {
-				if t.serves(m, w) {
+				if t.serves(w) {
 					served[w.Name] = true
 					t.recs[recorderKey{w.Name, wire.Generate}].Zero(ctx)
 				}
@@ -190,31 +113,13 @@ func (s *snapshot) zero(ctx context.Context) {
 	}
 }
 
-// models lists every model in the order of the configuration.
-func (s *snapshot) models() []*model {
-	all := make([]*model, 0, len(s.exact)+len(s.globs))
-	for i := range s.cfg.Models {
-		id := s.cfg.Models[i].ID
-		if m := s.exact[id]; m != nil {
-			all = append(all, m)
-			continue
-		}
-		for _, m := range s.globs {
-			if m.cfg.ID == id {
-				all = append(all, m)
-			}
-		}
-	}
-	return all
-}
-
 // lookup finds the model that an id means: exact first, then the glob with the most literal bytes.
 func (s *snapshot) lookup(id string) *model {
 	if m := s.exact[id]; m != nil {
 		return m
 	}
 	for _, m := range s.globs {
-		if globMatch(m.cfg.ID, id) {
+		if globMatch(m.id, id) {
 			return m
 		}
 	}
@@ -228,10 +133,11 @@ func (s *snapshot) known() []health.Upstream {
 		sum := sha256.Sum256([]byte(a.cfg.BaseURL + "\x00" + a.cfg.APIKey.Reveal()))
 		h := health.Upstream{
 			Name: a.cfg.Name, Enabled: a.cfg.Enabled, MaxConcurrent: a.cfg.MaxConcurrent, Fingerprint: hex.EncodeToString(sum[:]),
+			Checked: a.cfg.HealthCheck != nil,
 		}
-		for _, m := range s.models() {
+		for _, m := range s.models {
 			for _, t := range m.targets {
-				if id := t.declared(m); t.account == a && id != "" && !slices.Contains(h.Targets, id) {
+				if id := t.declared(); t.account == a && id != "" && !slices.Contains(h.Targets, id) {
 					h.Targets = append(h.Targets, id)
 				}
 			}
@@ -241,16 +147,16 @@ func (s *snapshot) known() []health.Upstream {
 	return known
 }
 
-// serves reports whether a target speaks the client's wire as a target of m.
-func (t *target) serves(m *model, w *wire.Wire) bool {
+// serves reports whether a target speaks the client's wire.
+func (t *target) serves(w *wire.Wire) bool {
 	return slices.Contains(t.wires, w) && (t.wire == nil || t.wire == w) &&
-		(len(m.cfg.Wires) == 0 || slices.Contains(m.cfg.Wires, string(w.Name)))
+		(len(t.of.cfg.Wires) == 0 || slices.Contains(t.of.cfg.Wires, string(w.Name)))
 }
 
 // declared is the upstream model that the configuration names, "" where only a request can tell.
-func (t *target) declared(m *model) string {
-	if t.model == "" && !strings.Contains(m.cfg.ID, "*") {
-		return m.cfg.ID
+func (t *target) declared() string {
+	if id := t.of.cfg.ID; t.model == "" && !strings.Contains(id, "*") {
+		return id
 	}
 	return t.model
 }

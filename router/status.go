@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-llm/signalbox/router/affinity"
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
@@ -80,7 +79,7 @@ type Recent struct {
 func (r *Router) Status() Status {
 	s := r.snap.Load()
 	now := r.opts.now()
-	out := Status{StartedAt: r.started, ConfigRevision: s.revision, InFlight: r.inFlight.Load(), Recent: r.recent.list()}
+	out := Status{StartedAt: r.started, ConfigRevision: s.revision, InFlight: r.inFlight.Load(), Queued: int64(r.queue.length()), Recent: r.recent.list()}
 	views := map[string]health.UpstreamView{}
 	for _, v := range r.ledger.View(now) {
 		views[v.Name] = v
@@ -213,21 +212,34 @@ type ModelInfo struct {
 	Providers     []string
 }
 
-// Models lists what clients may ask for, in the order of the configuration.
+// Models lists what clients may ask for: presets first, each kind in the order of the configuration.
 func (r *Router) Models() []ModelInfo {
-	s := r.snap.Load()
 	var out []ModelInfo
-	for _, m := range s.models() {
-		info := ModelInfo{
-			ID: m.cfg.ID, Glob: strings.Contains(m.cfg.ID, "*"), Wires: m.wires(), ContextWindow: m.cfg.ContextWindow,
-			MaxOutput: m.cfg.MaxOutput, Price: m.cfg.Price,
+	for _, m := range r.snap.Load().models {
+		info := ModelInfo{ID: m.id, Glob: strings.Contains(m.id, "*"), Wires: m.wires()}
+		for _, p := range m.members {
+			info.ContextWindow = smallest(info.ContextWindow, p.cfg.ContextWindow)
+			info.MaxOutput = smallest(info.MaxOutput, p.cfg.MaxOutput)
+		}
+		if len(m.members) == 1 {
+			info.Price = m.members[0].cfg.Price
 		}
 		for _, t := range m.targets {
-			info.Providers = append(info.Providers, t.cfg.Name)
+			if !slices.Contains(info.Providers, t.cfg.Name) {
+				info.Providers = append(info.Providers, t.cfg.Name)
+			}
 		}
 		out = append(out, info)
 	}
 	return out
+}
+
+// smallest is the smaller of two limits, of which 0 means that it is not known.
+func smallest(a, b int) int {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // Cool takes an account (model empty) or one declared target out of use, for d or, with 0, until it is uncooled. Learned
@@ -257,13 +269,14 @@ type Lifted struct {
 	Targets  int `json:"targets"`
 	Sessions int `json:"sessions"`
 	Manual   int `json:"manual"`
+	Ejected  int `json:"ejected"`
 	Pins     int `json:"pins"`
 }
 
 // ResetHealth lifts everything that can hold a request off.
 func (r *Router) ResetHealth() Lifted {
 	l := r.ledger.Reset(r.opts.now())
-	return Lifted{Accounts: l.Accounts, Targets: l.Targets, Sessions: l.Sessions, Manual: l.Manual, Pins: r.opts.pins.Forget("")}
+	return Lifted{Accounts: l.Accounts, Targets: l.Targets, Sessions: l.Sessions, Manual: l.Manual, Ejected: l.Ejected, Pins: r.opts.pins.Forget("")}
 }
 
 func scopeOf(model string) string {
@@ -271,10 +284,6 @@ func scopeOf(model string) string {
 		return telemetry.ScopeAccount
 	}
 	return telemetry.ScopeTarget
-}
-
-func pinTarget(a *answer) affinity.Target {
-	return affinity.Target{Upstream: a.upstream, Model: a.model}
 }
 
 func sessionHashOf(x *exchange) string {

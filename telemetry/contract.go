@@ -51,6 +51,7 @@ const (
 	unitToken               = "{token}"
 	unitAttempt             = "{attempt}"
 	unitRequest, unitTarget = "{request}", "{target}"
+	unitDecision, unitEntry = "{decision}", "{entry}"
 )
 
 // Contract returns the table. The caller may change its copy.
@@ -105,7 +106,7 @@ func spanTable() []SpanEntry {
 			AttrModel, AttrWire, AttrClientModel, AttrClientType, AttrKey, AttrCall, AttrStream, AttrDecision, AttrStrategy,
 			AttrEligible, AttrCooling, AttrAttempts, AttrOutcome, AttrUpstream, AttrSessionSource, AttrSessionHash,
 			AttrConversation, AttrAgent, AttrFirstChunk, AttrOverhead, AttrErrorClass, AttrErrorType,
-		}, Events: []string{EventSkipped, EventFailover, EventCooling, EventFirstChunk}},
+		}, Events: []string{EventSkipped, EventFailover, EventCooling, EventMoved, EventFirstChunk}},
 		{Words: []string{SpanWait}, Variable: "{reason}", Kind: trace.SpanKindInternal, Attributes: []string{AttrReason}},
 		{
 			Words: []string{OperationChat, OperationGenerateContent, OperationCountTokens}, Variable: "{gen_ai.request.model}",
@@ -133,6 +134,7 @@ func eventTable() []EventEntry {
 		{EventSkipped, []string{AttrUpstream, AttrModel, AttrRequestModel, AttrReason}},
 		{EventFailover, []string{AttrFrom, AttrTo, AttrErrorClass}},
 		{EventCooling, []string{AttrScope, AttrUpstream, AttrModel, AttrRequestModel, AttrReason, AttrDuration, AttrSource}},
+		{EventMoved, []string{AttrFrom, AttrTo, AttrReason}},
 		{EventFirstChunk, nil},
 	}
 }

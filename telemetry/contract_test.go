@@ -60,8 +60,10 @@ func render(c ContractTable) string {
 		{AttrScope, scopes},
 		{AttrSource, sources},
 		{AttrState, states},
-		{AttrKind, quotas},
-		{AttrResult, reloads},
+		{MetricQuota + " " + AttrKind, quotas},
+		{MetricReloads + " " + AttrResult, reloads},
+		{MetricAffinityDecisions + " " + AttrKind, affinityKinds},
+		{MetricAffinityDecisions + " " + AttrResult, affinityResults},
 		{AttrDecision, []string{
 			DecisionPinned, DecisionSticky, DecisionCache, DecisionStrategy, DecisionFailover, DecisionPassthrough, DecisionNone,
 		}},
@@ -96,6 +98,7 @@ func everything(t *testing.T, tel *Telemetry) {
 	m, a, u := tel.Model("opus", "openai-chat"), tel.Target(someTarget()), tel.Upstream("a")
 	m.Request(ctx, Request{Outcome: OutcomeFailed, ErrorClass: ClassTimeout, Duration: 1, FirstChunk: 1, Overhead: 1, Attempts: 1})
 	m.Wait(ctx, WaitRetry, time.Second)
+	m.Affinity(ctx, AffinitySession, ResultHit)
 	a.Attempt(ctx, Attempt{Reason: AttemptInitial, ErrorClass: ClassTimeout, ErrorType: ErrorTimeout, Duration: 1, FirstChunk: 1, Usage: Usage{1, 1, 1, 1, 1, 1, 1}})
 	a.Chunk(ctx, 1)
 	a.Failover(ctx, ClassTimeout)
@@ -104,7 +107,7 @@ func everything(t *testing.T, tel *Telemetry) {
 	tel.Reload(ctx, ReloadApplied)
 	stop, err := tel.Observe(func() []UpstreamState {
 		return []UpstreamState{{Upstream: "a", Quotas: []QuotaState{{QuotaTokens, 1}}, Targets: []TargetState{{Model: "m", State: StateHealthy}}}}
-	})
+	}, func() Entries { return Entries{} })
 	if err != nil {
 		t.Fatal(err)
 	}

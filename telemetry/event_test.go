@@ -70,8 +70,9 @@ func TestWithoutProviders(t *testing.T) {
 	ctx, span := tel.Tracer().Start(t.Context(), SpanRoute)
 	tel.Event(ctx, span, EventFirstChunk)
 	tel.Model("m", "w").Request(ctx, Request{})
+	tel.Model("m", "w").Affinity(ctx, AffinityNone, ResultNone)
 	tel.Target(TargetLabels{}).Attempt(ctx, Attempt{})
-	stop, err := tel.Observe(func() []UpstreamState { return nil })
+	stop, err := tel.Observe(func() []UpstreamState { return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func inferenceKeys(more ...string) []string {
 }
 
 func instrumentTable() []InstrumentEntry {
-	return slices.Concat(requestInstruments(), attemptInstruments(), upstreamInstruments())
+	return slices.Concat(requestInstruments(), attemptInstruments(), upstreamInstruments(), affinityInstruments())
 }
 
 func requestInstruments() []InstrumentEntry {
@@ -131,16 +131,27 @@ func upstreamInstruments() []InstrumentEntry {
 	}
 }
 
+func affinityInstruments() []InstrumentEntry {
+	return []InstrumentEntry{
+		{
+			MetricAffinityDecisions, kindCounter, unitDecision, "Requests by the affinity that decided on them, and what came of it.",
+			[]string{AttrModel, AttrKind, AttrResult},
+			nil,
+		},
+		{MetricAffinityEntries, kindObservableUpDown, unitEntry, "Entries that affinity holds.", []string{AttrKind}, nil},
+	}
+}
+
 // instruments holds one field per row of the table.
 type instruments struct {
 	requests, attempts, failovers, coolings, reloads         metric.Int64Counter
 	usageInput, usageOutput, usageCacheRead, usageCacheWrite metric.Int64Counter
-	usageReasoning                                           metric.Int64Counter
+	usageReasoning, affinityDecisions                        metric.Int64Counter
 	requestDuration, requestFirst, overhead, wait            metric.Float64Histogram
 	duration, first, chunk, coolingDuration                  metric.Float64Histogram
 	requestAttempts, operationInput, operationOutput         metric.Int64Histogram
 	active                                                   metric.Int64UpDownCounter
-	targetState                                              metric.Int64ObservableUpDownCounter
+	targetState, affinityEntries                             metric.Int64ObservableUpDownCounter
 	coolingRemaining, quota                                  metric.Float64ObservableGauge
 }
 
@@ -190,24 +201,35 @@ func (m *maker) gauge(name string) metric.Float64ObservableGauge {
 	return g
 }
 
+func (m *maker) upDown(name string) metric.Int64UpDownCounter {
+	e := m.entry(name)
+	c, err := m.meter.Int64UpDownCounter(name, metric.WithUnit(e.Unit), metric.WithDescription(e.Help))
+	m.err = errors.Join(m.err, err)
+	return c
+}
+
+func (m *maker) observableUpDown(name string) metric.Int64ObservableUpDownCounter {
+	e := m.entry(name)
+	c, err := m.meter.Int64ObservableUpDownCounter(name, metric.WithUnit(e.Unit), metric.WithDescription(e.Help))
+	m.err = errors.Join(m.err, err)
+	return c
+}
+
 func (m *maker) all() instruments {
-	active, state := m.entry(MetricActive), m.entry(MetricTargetState)
-	up, err1 := m.meter.Int64UpDownCounter(active.Name, metric.WithUnit(active.Unit), metric.WithDescription(active.Help))
-	set, err2 := m.meter.Int64ObservableUpDownCounter(state.Name, metric.WithUnit(state.Unit), metric.WithDescription(state.Help))
-	m.err = errors.Join(m.err, err1, err2)
 	return instruments{
 		requests: m.counter(MetricRequests), attempts: m.counter(MetricAttempts), failovers: m.counter(MetricFailovers),
 		coolings: m.counter(MetricCoolings), reloads: m.counter(MetricReloads),
 		usageInput: m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
 		usageCacheRead: m.counter(MetricUsageCacheRead), usageCacheWrite: m.counter(MetricUsageCacheWrite),
-		usageReasoning:  m.counter(MetricUsageReasoning),
+		usageReasoning: m.counter(MetricUsageReasoning), affinityDecisions: m.counter(MetricAffinityDecisions),
 		requestDuration: m.seconds(MetricRequestDuration), requestFirst: m.seconds(MetricRequestFirstChunk),
 		overhead: m.seconds(MetricOverhead), wait: m.seconds(MetricWait),
 		duration: m.seconds(MetricDuration), first: m.seconds(MetricFirstChunk), chunk: m.seconds(MetricChunk),
 		coolingDuration: m.seconds(MetricCoolingDuration),
 		requestAttempts: m.numbers(MetricRequestAttempts), operationInput: m.numbers(MetricOperationInput),
 		operationOutput: m.numbers(MetricOperationOutput),
-		active:          up, targetState: set,
+		active:          m.upDown(MetricActive),
+		targetState:     m.observableUpDown(MetricTargetState), affinityEntries: m.observableUpDown(MetricAffinityEntries),
 		coolingRemaining: m.gauge(MetricCoolingRemaining), quota: m.gauge(MetricQuota),
 	}
 }

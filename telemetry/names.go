@@ -30,6 +30,7 @@ const (
 	EventSkipped    = "signalbox.target.skipped"
 	EventFailover   = "signalbox.failover"
 	EventCooling    = "signalbox.cooling.started"
+	EventMoved      = "signalbox.affinity.moved"
 	EventFirstChunk = "signalbox.first_chunk"
 )
 
@@ -65,15 +66,15 @@ const (
 	AttrUsageMissing     = "signalbox.usage.missing"       // nothing was reported
 	AttrUsageCacheWrite5 = "signalbox.usage.cache_write_5m.input_tokens"
 	AttrUsageCacheWriteH = "signalbox.usage.cache_write_1h.input_tokens"
-	AttrReason           = "signalbox.reason"   // of a skip, a wait or a cooling
+	AttrReason           = "signalbox.reason"   // of a skip, a wait, a cooling or a move
 	AttrScope            = "signalbox.scope"    // what cools
 	AttrSource           = "signalbox.source"   // who said how long
 	AttrDuration         = "signalbox.duration" // seconds
 	AttrFrom             = "signalbox.from"     // upstream that was left
 	AttrTo               = "signalbox.to"       // upstream that is next
 	AttrState            = "signalbox.state"    // of a target
-	AttrKind             = "signalbox.kind"     // of a quota
-	AttrResult           = "signalbox.result"   // of a reload
+	AttrKind             = "signalbox.kind"     // of a quota or an affinity
+	AttrResult           = "signalbox.result"   // of a reload or a decision on affinity
 )
 
 // Attributes of the GenAI conventions 0.1.0, which no Go package holds.
@@ -152,5 +153,7 @@ const (
 	MetricCoolingDuration   = "signalbox.cooling.duration"
 	MetricActive            = "signalbox.upstream.active"
 	MetricQuota             = "signalbox.upstream.quota.utilization"
+	MetricAffinityDecisions = "signalbox.affinity.decisions"
+	MetricAffinityEntries   = "signalbox.affinity.entries"
 	MetricReloads           = "signalbox.config.reloads"
 )

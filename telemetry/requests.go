@@ -20,11 +20,12 @@ type Request struct {
 // ModelRecorder records requests for one model on one wire. It is safe for concurrent use and allocates nothing once every
 // combination has been seen.
 type ModelRecorder struct {
-	t        *Telemetry
-	model    labels
-	wire     labels
-	requests *sets[requestKey, requestLabels]
-	waits    *sets[string, labels]
+	t          *Telemetry
+	model      labels
+	wire       labels
+	requests   *sets[requestKey, requestLabels]
+	waits      *sets[string, labels]
+	affinities *sets[affinityKey, labels]
 }
 
 type requestKey struct{ outcome, class string }
@@ -47,7 +48,8 @@ func (t *Telemetry) Model(model, wire string) *ModelRecorder {
 				attempts: newLabels(m, outcome),
 			}
 		}),
-		waits: newSets(waitReasons.close, func(reason string) labels { return newLabels(m, attribute.String(AttrReason, reason)) }),
+		waits:      newSets(waitReasons.close, func(reason string) labels { return newLabels(m, attribute.String(AttrReason, reason)) }),
+		affinities: affinitySets(m),
 	}
 }
 
@@ -86,9 +88,13 @@ func alertedRequests() []requestKey {
 }
 
 // Zero makes the series that an alert reads exist, so that increase sees the first event. Call it once a configuration, for
-// the combinations of model and wire that it can serve: an instrument holds 2,000 sets, and each combination takes nine.
+// the combinations of model and wire that it can serve: an instrument holds 2,000 sets, and each combination takes nine of
+// requests. Those of affinity are three a model, whatever the wire.
 func (r *ModelRecorder) Zero(ctx context.Context) {
 	for _, k := range alertedRequests() {
 		r.t.requests.Add(ctx, 0, r.requests.get(k).requests.add...)
+	}
+	for _, k := range alertedAffinities() {
+		r.t.affinityDecisions.Add(ctx, 0, r.affinities.get(k).add...)
 	}
 }

@@ -105,8 +105,10 @@ func TestRecordersAllocateNothing(t *testing.T) {
 			"Request": func() {
 				model.Request(ctx, Request{Outcome: OutcomeSuccess, Duration: time.Second, FirstChunk: time.Second, Overhead: 1, Attempts: 1})
 			},
-			"Request outside the vocabulary": func() { model.Request(ctx, Request{Outcome: "odd", ErrorClass: "odder", Attempts: 1}) },
-			"Wait":                           func() { model.Wait(ctx, WaitQueue, time.Second) },
+			"Request outside the vocabulary":  func() { model.Request(ctx, Request{Outcome: "odd", ErrorClass: "odder", Attempts: 1}) },
+			"Wait":                            func() { model.Wait(ctx, WaitQueue, time.Second) },
+			"Affinity":                        func() { model.Affinity(ctx, AffinitySession, ResultHit) },
+			"Affinity outside the vocabulary": func() { model.Affinity(ctx, "odd", "odder") },
 			"Attempt": func() {
 				target.Attempt(ctx, Attempt{Reason: AttemptInitial, Duration: time.Second, FirstChunk: time.Second, Usage: full})
 			},
@@ -222,6 +224,7 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 	got := collect(t, reader)
 	for m, want := range map[string]int{
 		MetricRequests: 9, MetricAttempts: 9, MetricFailovers: 5, MetricCoolings: 10, MetricActive: 1, MetricReloads: 2,
+		MetricAffinityDecisions: 3,
 	} {
 		if len(got[m]) != want {
 			t.Errorf("%s has %d series, want %d", m, len(got[m]), want)
@@ -232,8 +235,8 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 			}
 		}
 	}
-	if len(got) != 6 {
-		t.Errorf("%d metrics have data, want 6: zeros belong on counters only", len(got))
+	if len(got) != 7 {
+		t.Errorf("%d metrics have data, want 7: zeros belong on counters only", len(got))
 	}
 }
 
@@ -255,7 +258,7 @@ func TestObserve(t *testing.T) {
 		}},
 		{Upstream: "b", Account: Rest{Remaining: -time.Second}, Targets: []TargetState{{Model: "m", State: StateHealthy}}},
 	}
-	stop, err := tel.Observe(func() []UpstreamState { return now })
+	stop, err := tel.Observe(func() []UpstreamState { return now }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +305,7 @@ func TestObserverKeepsItsSets(t *testing.T) {
 	tel, _ := bench(t)
 	w := newWatcher(tel)
 	state := UpstreamState{Upstream: "a", Quotas: []QuotaState{{QuotaTokens, 1}}, Targets: []TargetState{{Model: "m", State: StateHealthy}}}
-	if n := testing.AllocsPerRun(100, func() { w.observe(ignore{}, state) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { w.observe(ignore{}, state); w.observeEntries(ignore{}, Entries{1, 2, 3}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -102,16 +102,20 @@ type TargetState struct {
 	Cooling Rest   // its own, without its account's
 }
 
-// Observe has f asked for the state of all upstreams whenever metrics are collected: often, and from several goroutines. It
-// must not block. Upstreams and targets that it no longer returns are no longer reported.
-func (t *Telemetry) Observe(f func() []UpstreamState) (unregister func(), err error) {
+// Observe has states asked for all upstreams and entries for what affinity holds whenever metrics are collected: often, and
+// from several goroutines. They must not block. Upstreams and targets that states no longer returns are no longer reported;
+// with nil for entries, none are.
+func (t *Telemetry) Observe(states func() []UpstreamState, entries func() Entries) (unregister func(), err error) {
 	w := newWatcher(t)
 	reg, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for _, u := range f() {
+		for _, u := range states() {
 			w.observe(o, u)
 		}
+		if entries != nil {
+			w.observeEntries(o, entries())
+		}
 		return nil
-	}, t.targetState, t.coolingRemaining, t.quota)
+	}, t.targetState, t.coolingRemaining, t.quota, t.affinityEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +124,11 @@ func (t *Telemetry) Observe(f func() []UpstreamState) (unregister func(), err er
 
 // watcher keeps the sets of observed series, so that collecting does not build them anew.
 type watcher struct {
-	t      *Telemetry
-	states *sets[[3]string, labels] // upstream, model, state
-	rests  *sets[[3]string, labels] // upstream, model, scope
-	quotas *sets[[2]string, labels] // upstream, kind
+	t       *Telemetry
+	states  *sets[[3]string, labels] // upstream, model, state
+	rests   *sets[[3]string, labels] // upstream, model, scope
+	quotas  *sets[[2]string, labels] // upstream, kind
+	entries entryLabels
 }
 
 func newWatcher(t *Telemetry) *watcher {
@@ -133,7 +138,7 @@ func newWatcher(t *Telemetry) *watcher {
 		})
 	}
 	return &watcher{
-		t: t, states: three(AttrState), rests: three(AttrScope),
+		t: t, states: three(AttrState), rests: three(AttrScope), entries: newEntryLabels(),
 		quotas: newSets(func(k [2]string) [2]string { return [2]string{k[0], quotas.close(k[1])} }, func(k [2]string) labels {
 			return newLabels(attribute.String(AttrUpstream, k[0]), attribute.String(AttrKind, k[1]))
 		}),

@@ -112,6 +112,7 @@ const (
 	SkipProbing  = "probing"  // another request is probing it
 	SkipFull     = "full"     // at its limit of requests in flight
 	SkipDisabled = "disabled" // switched off by configuration
+	SkipEjected  = "ejected"  // taken out by active checks
 )
 
 // Sources of a cooling's length.
@@ -154,6 +155,23 @@ const (
 	ReloadRejected = "rejected"
 )
 
+// Kinds of affinity.
+const (
+	AffinitySession  = "session"  // the target that served the session
+	AffinityCache    = "cache"    // the target that holds the cached prefix
+	AffinityResponse = "response" // the upstream that issued an id in the request
+	AffinityNone     = "none"     // nothing to go by
+)
+
+// Results of a decision on affinity.
+const (
+	ResultHit     = "hit"     // an entry was found and kept to
+	ResultNew     = "new"     // there was no entry yet
+	ResultMoved   = "moved"   // an entry was found, but another target took its place
+	ResultExpired = "expired" // there was an entry, but too old
+	ResultNone    = "none"    // nothing was looked for
+)
+
 // vocabulary is a closed list of values; the first one stands for everything that is not in it.
 type vocabulary []string
 
@@ -182,7 +200,9 @@ var (
 	quotas  = vocabulary{
 		Other, QuotaRequests, QuotaTokens, QuotaInputTokens, QuotaOutputTokens, QuotaUnified5h, QuotaUnified7d,
 	}
-	reloads = vocabulary{Other, ReloadApplied, ReloadRejected}
+	reloads         = vocabulary{Other, ReloadApplied, ReloadRejected}
+	affinityKinds   = vocabulary{Other, AffinitySession, AffinityCache, AffinityResponse, AffinityNone}
+	affinityResults = vocabulary{Other, ResultHit, ResultNew, ResultMoved, ResultExpired, ResultNone}
 )
 
 // close returns value if it is in the vocabulary, else what stands for the rest.

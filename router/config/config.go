@@ -53,9 +53,10 @@ func (f *File) decode(body *hclsyntax.Body, env func(string) (string, bool)) hcl
 	if len(body.Attributes) == 0 && len(body.Blocks) == 0 {
 		return hcl.Diagnostics{failure(startOf(f.Path), "Empty configuration", "The file says nothing.")}
 	}
-	f.Config = settings.Defaults()
 	d := &decoder{ranges: map[string]hcl.Range{"": startOf(f.Path)}, failed: map[string]bool{}}
 	body = d.locals(body, &functions{env, f})
+	start, _ := settings.Profile(d.profile(body)) // Of an unknown one Validate tells.
+	f.Config, d.fresh = start.Config, freshFrom(&start)
 	d.body(body, nil, reflectOf(&f.Config), "")
 	if !d.failed[""] { // Otherwise blocks are missing, and everything that refers to them would seem wrong.
 		for _, p := range f.Config.Validate() {
@@ -65,6 +66,16 @@ func (f *File) decode(body *hclsyntax.Body, env func(string) (string, bool)) hcl
 		}
 	}
 	return d.diags
+}
+
+// profile reads ahead what everything else starts from. If it cannot be read, body tells.
+func (d *decoder) profile(body *hclsyntax.Body) (name string) {
+	if a := body.Attributes["profile"]; a != nil {
+		if value, diags := a.Expr.Value(d.ctx); !diags.HasErrors() && value.IsWhollyKnown() {
+			name, _ = toText(value)
+		}
+	}
+	return name
 }
 
 // diagnostic puts a problem where the file has its cause: at the attribute, or else at the block around it.

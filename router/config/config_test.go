@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
@@ -141,6 +142,48 @@ func TestPointers(t *testing.T) {
 	}
 	if f.Config.Usage == nil || f.Config.Usage.Path != "usage.db" || f.Config.Passthrough == nil {
 		t.Errorf("usage %+v, passthrough %+v", f.Config.Usage, f.Config.Passthrough)
+	}
+}
+
+// TestProfile checks that every block starts from the profile and that what is written wins.
+func TestProfile(t *testing.T) {
+	f, diags := parse(t, "testdata/good/profile.hcl")
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	from, _ := settings.Profile("copilot-api-router")
+	a, b, wantA, wantB := f.Config.Upstreams[0], f.Config.Upstreams[1], from.Upstream, from.Upstream
+	wantA.Name, wantA.BaseURL, wantA.Wires, wantA.Auth = "a", a.BaseURL, a.Wires, "bearer"
+	wantA.HealthCheck = &settings.HealthCheck{Path: "/v1/models", Interval: 20 * time.Second, Failures: 7}
+	wantB.Name, wantB.BaseURL, wantB.Wires = "b", b.BaseURL, b.Wires
+	wantModel := from.Model
+	wantModel.ID, wantModel.Targets = "m", f.Config.Models[0].Targets
+	want := from.Config
+	want.Server.MaxBody, want.Affinity.Sources = 1<<20, nil
+	want.Upstreams, want.Models = []settings.Upstream{wantA, wantB}, []settings.Model{wantModel}
+	if diff := cmp.Diff(want, f.Config, alike); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestProfileClients checks that the client rules of a file stand in place of the profile's.
+func TestProfileClients(t *testing.T) {
+	for src, want := range map[string]string{
+		"profile = \"optaris\"\n": "claude-code codex",
+		"client \"a\" {\n retries = 4\n}\nprofile = local.p\nlocals { p = \"optaris\" }\n": "a",
+		"profile = null\n":                  "",
+		"profile = env(\"UNSET\")\n":        "",
+		"profile = [\"optaris\"]\n":         "",
+		"profile = env(\"U\", \"optaris\")": "claude-code codex",
+	} {
+		f, _ := Parse([]byte(src), "x.hcl", environment)
+		var got []string
+		for _, c := range f.Config.Clients {
+			got = append(got, c.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %v, want %s", src, got, want)
+		}
 	}
 }
 

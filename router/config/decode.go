@@ -10,21 +10,24 @@ import (
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
-// fresh has what a block starts from when it is met; a block that is not in here starts from nothing. What a file has at
-// most once and always, such as the server block, starts from settings.Defaults.
-var fresh = map[reflect.Type]any{
-	reflect.TypeFor[settings.Key]():         settings.DefaultKey(),
-	reflect.TypeFor[settings.Upstream]():    settings.DefaultUpstream(),
-	reflect.TypeFor[settings.HealthCheck](): settings.DefaultHealthCheck(),
-	reflect.TypeFor[settings.Model]():       settings.DefaultModel(),
-	reflect.TypeFor[settings.Target]():      settings.DefaultTarget(),
-	reflect.TypeFor[settings.Preset]():      settings.DefaultPreset(),
-	reflect.TypeFor[settings.UsageStore]():  settings.DefaultUsageStore(),
+// freshFrom has what a block starts from when it is met; a block that is not in here starts from nothing. What a file has
+// at most once and always, such as the server block, starts from the template's Config.
+func freshFrom(t *settings.Template) map[reflect.Type]any {
+	return map[reflect.Type]any{
+		reflect.TypeFor[settings.Key]():         t.Key,
+		reflect.TypeFor[settings.Upstream]():    t.Upstream,
+		reflect.TypeFor[settings.HealthCheck](): t.HealthCheck,
+		reflect.TypeFor[settings.Model]():       t.Model,
+		reflect.TypeFor[settings.Target]():      t.Target,
+		reflect.TypeFor[settings.Preset]():      t.Preset,
+		reflect.TypeFor[settings.UsageStore]():  t.UsageStore,
+	}
 }
 
 // decoder fills structs by their hcl tags. It collects diagnostics and remembers where each field stands in the file.
 type decoder struct {
 	ctx    *hcl.EvalContext
+	fresh  map[reflect.Type]any // by the type of a block
 	diags  hcl.Diagnostics
 	ranges map[string]hcl.Range // by the paths that settings.Problem uses
 	failed map[string]bool      // paths that could not be read: what their values mean is not to be judged
@@ -109,8 +112,11 @@ func (d *decoder) body(body hcl.Body, block *hcl.Block, v reflect.Value, path st
 // blocks fills a field from all blocks of its type.
 func (d *decoder) blocks(blocks hcl.Blocks, v reflect.Value, path string) {
 	if v.Kind() == reflect.Slice {
+		if len(blocks) > 0 {
+			v.SetZero() // What the file has is all there is, not more of what a profile has.
+		}
 		for i, b := range blocks {
-			element := begin(v.Type().Elem())
+			element := d.begin(v.Type().Elem())
 			d.block(b, element, path+"["+strconv.Itoa(i)+"]")
 			v.Set(reflect.Append(v, element))
 		}
@@ -123,7 +129,7 @@ func (d *decoder) blocks(blocks hcl.Blocks, v reflect.Value, path string) {
 		}
 		target := v
 		if v.Kind() == reflect.Pointer {
-			v.Set(begin(v.Type().Elem()).Addr())
+			v.Set(d.begin(v.Type().Elem()).Addr())
 			target = v.Elem()
 		}
 		d.block(b, target, path)
@@ -136,9 +142,9 @@ func (d *decoder) block(b *hcl.Block, v reflect.Value, path string) {
 }
 
 // begin returns a new, addressable struct with its defaults.
-func begin(t reflect.Type) reflect.Value {
+func (d *decoder) begin(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
-	if value, ok := fresh[t]; ok {
+	if value, ok := d.fresh[t]; ok {
 		v.Set(reflect.ValueOf(value))
 	}
 	return v

@@ -9,11 +9,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 const exampleFile = "../../config.hcl.example"
+
+// alike compares settings; empty and nil are the same.
+var alike = cmp.Options{cmp.AllowUnexported(settings.Secret{}), cmpopts.EquateEmpty()}
 
 func nothingSet(string) (string, bool) { return "", false }
 
@@ -27,16 +31,14 @@ func TestExampleIsAccepted(t *testing.T) {
 		t.Fatal(diags)
 	}
 	def := settings.Defaults()
-	def.Defaults = settings.Fields{}
 	def.Upstreams, def.Models = f.Config.Upstreams, f.Config.Models
-	if diff := cmp.Diff(def, f.Config, cmp.AllowUnexported(settings.Secret{})); diff != "" {
+	if diff := cmp.Diff(def, f.Config, alike); diff != "" {
 		t.Errorf("the example says other things than the defaults (-default +example):\n%s", diff)
 	}
 	u := settings.DefaultUpstream()
 	o := f.Config.Upstreams[3]
 	u.Name, u.BaseURL, u.Wires, u.APIKey, u.Auth = o.Name, o.BaseURL, o.Wires, o.APIKey, o.Auth
-	u.Headers, u.Shape = o.Headers, o.Shape // Empty and nil are the same.
-	if diff := cmp.Diff(u, o, cmp.AllowUnexported(settings.Secret{})); diff != "" {
+	if diff := cmp.Diff(u, o, alike); diff != "" {
 		t.Errorf("upstream (-default +example):\n%s", diff)
 	}
 }
@@ -93,6 +95,7 @@ func TestExampleIsComplete(t *testing.T) {
 // purpose.
 func TestFresh(t *testing.T) {
 	empty := map[string]bool{"Passthrough": true, "Group": true, "Client": true, "Price": true, "OffPeak": true}
+	fresh := freshFrom(new(settings.Template))
 	var look func(t reflect.Type)
 	look = func(typ reflect.Type) {
 		for _, f := range fieldsOf(reflect.New(typ).Elem()) {

@@ -49,11 +49,13 @@ const (
 	SourceOperator   Source = "operator"
 )
 
-// States of an account or a target. Probing is one whose cooling has ended and that has not yet proved itself.
+// States of an account or a target. Probing is one whose cooling has ended and that has not yet proved itself, ejected an
+// account that active checks found unwell.
 const (
 	StateHealthy  = "healthy"
 	StateCooling  = "cooling"
 	StateProbing  = "probing"
+	StateEjected  = "ejected"
 	StateDisabled = "disabled"
 )
 
@@ -79,10 +81,12 @@ func (b Backoff) delay(n int) time.Duration {
 	return d
 }
 
-// Policy says how long what rests.
+// Policy says how long what rests. Scope, if not empty, is what every failure makes rest, whatever the failure itself
+// says: ScopeAccount all of the account, ScopeTarget never more than the target. RateLimitScope is the same for rate limits
+// alone, and goes before Scope. Neither concerns what one session is told to leave alone.
 type Policy struct {
+	Scope, RateLimitScope            Scope
 	RateLimit, Auth, Billing, Server Backoff
-	RateLimitAccount                 bool          // every rate limit is the whole account's
 	QuotaDefault                     time.Duration // a usage limit that does not say when it ends
 	HintCap                          time.Duration // longest hint that is believed, usage limits aside; 0 = any
 	ProbeEvery                       time.Duration // how often one request tries a longer cooling; 0 = never
@@ -97,6 +101,7 @@ type Upstream struct {
 	Enabled       bool
 	MaxConcurrent int      // 0 = no ceiling
 	Fingerprint   string   // of key and URL; a change lifts what was about the old ones
+	Checked       bool     // active checks run; where they do not, nothing is ejected
 	Targets       []string // upstream models that the configuration names
 }
 
@@ -132,12 +137,13 @@ type Cooling struct {
 
 // Block says why a target may not be tried now; the zero value means that it may.
 type Block struct {
-	Scope  Scope
+	Scope  Scope // never empty where something blocks
 	Reason Reason
 	Source Source
-	Until  time.Time // when it may be tried again; zero if time alone will not tell (Probing, Full, Disabled, held for ever)
+	Until  time.Time // when it may be tried again; zero if time alone will not tell (Probing, Ejected, Full, Disabled, held for ever)
 
 	Probing  bool // another request is finding out
+	Ejected  bool // active checks found the account unwell
 	Manual   bool // an operator said so
 	Full     bool // as many requests in flight as the account may have
 	Disabled bool // switched off, or not in the configuration
@@ -146,11 +152,24 @@ type Block struct {
 }
 
 // Blocked reports whether the target may not be tried.
-func (b Block) Blocked() bool { return b != Block{} }
+func (b Block) Blocked() bool { return b.Scope != "" }
 
-// OwnPolicy reports whether nothing but this router's own caution holds the target: no limit, no hint and no operator.
+// OwnPolicy reports whether nothing but this router's own caution holds the target: no limit, no hint and no operator. An
+// ejection is such caution: a sole upstream that answers well, but not where the checks ask, would be out for good.
 // Begin takes such a target when it is forced to.
 func (b Block) OwnPolicy() bool { return b.own }
+
+// Force is what Begin goes past. Manual holds, accounts that are switched off and ceilings stop all.
+type Force uint8
+
+// How hard a request insists on being tried.
+const (
+	NoForce Force = iota
+	PastOwn       // past what Block.OwnPolicy holds of
+	PastAll       // past every cooling, probe in flight, exclusion and ejection
+)
+
+func (f Force) passes(b Block) bool { return f == PastAll || f == PastOwn && b.own }
 
 // ErrUnknown is returned for an upstream or a model that the ledger does not know.
 var ErrUnknown = errors.New("no such upstream or model")

@@ -78,14 +78,21 @@ func (e *Lease) Fail(now time.Time, f Failure) []Cooling {
 	e.booked = true
 	now = wall(now)
 	a.lastError = &LastError{Type: f.ErrorType, Status: f.Status, At: now}
-	switch {
-	case f.Scope == ScopeSession:
+	if e.serial <= a.rekeyed {
+		return nil // it was about another key or URL
+	}
+	scope, fixed := p.scope(&f)
+	switch scope {
+	case ScopeSession:
 		return e.exclude(p, now, &f)
-	case f.Scope == ScopeAccount, f.Reason == RateLimit && p.RateLimitAccount:
+	case ScopeAccount:
 		return e.cool(nil, p, now, &f, ScopeAccount)
 	}
 	t := a.target(e.model)
 	out := e.cool(nil, p, now, &f, ScopeTarget)
+	if fixed {
+		return out
+	}
 	if a.shared(p, now, &f, t) || a.rest.probe == e && familyOf(a.rest.reason) == familyOf(f.Reason) {
 		out = e.cool(out, p, now, &f, ScopeAccount)
 	}

@@ -41,6 +41,8 @@ type account struct {
 	targets     map[string]*target // the declared ones, and strange ones that failed
 	excluded    map[exclusion]time.Time
 	lastError   *LastError
+	checks      checks
+	rekeyed     uint64 // serial of the last change of the fingerprint
 }
 
 // target is one model at an account.
@@ -91,6 +93,10 @@ func (a *account) configure(u *Upstream) {
 			delete(a.targets, model)
 		}
 	}
+	if !u.Checked {
+		a.checks = checks{}
+	}
+	a.checks.on = u.Checked
 	a.declared = slices.Clone(u.Targets)
 	for _, model := range a.declared {
 		if a.targets[model] == nil {
@@ -100,7 +106,8 @@ func (a *account) configure(u *Upstream) {
 	if a.fingerprint == u.Fingerprint {
 		return
 	}
-	a.fingerprint = u.Fingerprint
+	a.fingerprint, a.rekeyed = u.Fingerprint, a.serial
+	a.checks.restore()
 	a.rest.lift(authFamily, billingFamily, quotaFamily)
 	for _, t := range a.targets {
 		t.lift(authFamily, billingFamily, quotaFamily)
@@ -115,13 +122,12 @@ func (l *Ledger) Check(now time.Time, t Target, session string) Block {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.check(l.policy.Load(), now, t.Model, session, false)
+	return a.check(l.policy.Load(), now, t.Model, session, NoForce)
 }
 
 // Begin starts an attempt: it checks once more, counts it in flight, and takes the probe lease of what has just ended
-// its cooling. force goes past coolings, probes and exclusions of which Block.OwnPolicy holds, and past nothing else.
-// Without a lease the Block says why.
-func (l *Ledger) Begin(now time.Time, t Target, session string, force bool) (*Lease, Block) {
+// its cooling. What force goes past neither ends nor lends its probe lease. Without a lease the Block says why.
+func (l *Ledger) Begin(now time.Time, t Target, session string, force Force) (*Lease, Block) {
 	a := l.accounts.Load().byName[t.Upstream]
 	if a == nil {
 		return nil, Block{Scope: ScopeAccount, Disabled: true}
@@ -143,31 +149,57 @@ func (l *Ledger) Begin(now time.Time, t Target, session string, force bool) (*Le
 	return e, Block{}
 }
 
+// InFlight counts the attempts that an upstream has in flight.
+func (l *Ledger) InFlight(upstream string) int {
+	a := l.accounts.Load().byName[upstream]
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.inFlight
+}
+
 // check is the one answer to whether a target is eligible.
-func (a *account) check(p *Policy, now time.Time, model, session string, force bool) Block {
+func (a *account) check(p *Policy, now time.Time, model, session string, force Force) Block {
 	if !a.enabled {
 		return Block{Scope: ScopeAccount, Disabled: true}
 	}
-	t := a.targets[model]
-	b := manual(now, a.rest.hold, ScopeAccount)
-	if t != nil {
-		b = b.and(manual(now, t.hold, ScopeTarget))
-	}
-	if b.Blocked() {
-		return b
-	}
-	b = a.rest.block(p, now, ScopeAccount)
-	if t != nil {
-		b = b.and(t.block(p, now, ScopeTarget))
-	}
-	b = b.and(a.exclusion(now, model, session))
-	if b.Blocked() && (!force || !b.own) {
-		return b
+	if t := a.targets[model]; !a.calm(t) {
+		if b := a.held(now, t); b.Blocked() {
+			return b
+		}
+		if b := a.off(p, now, t, exclusion{session, model}); b.Blocked() && !force.passes(b) {
+			return b
+		}
 	}
 	if a.ceiling > 0 && a.inFlight >= a.ceiling {
 		return Block{Scope: ScopeAccount, Full: true}
 	}
 	return Block{}
+}
+
+// calm reports whether there is nothing to look at, which is nearly always so and the reason why a check is cheap.
+func (a *account) calm(t *target) bool {
+	return a.rest.calm() && (t == nil || t.calm()) && len(a.excluded) == 0 && a.checks.since.IsZero()
+}
+
+// held is the operator's order that keeps a request away.
+func (a *account) held(now time.Time, t *target) Block {
+	b := manual(now, a.rest.hold, ScopeAccount)
+	if t != nil {
+		b = b.and(manual(now, t.hold, ScopeTarget))
+	}
+	return b
+}
+
+// off is what else keeps a request away: all that Force may go past and Clear lifts.
+func (a *account) off(p *Policy, now time.Time, t *target, x exclusion) Block {
+	b := a.checks.block().and(a.rest.block(p, now, ScopeAccount))
+	if t != nil {
+		b = b.and(t.block(p, now, ScopeTarget))
+	}
+	return b.and(a.exclusion(now, x))
 }
 
 func manual(now time.Time, h hold, scope Scope) Block {
@@ -178,11 +210,11 @@ func manual(now time.Time, h hold, scope Scope) Block {
 }
 
 // exclusion is why a session leaves a model alone. It is our own idea: nobody was blamed.
-func (a *account) exclusion(now time.Time, model, session string) Block {
+func (a *account) exclusion(now time.Time, x exclusion) Block {
 	if len(a.excluded) == 0 {
 		return Block{}
 	}
-	until, ok := a.excluded[exclusion{session, model}]
+	until, ok := a.excluded[x]
 	if !ok || !now.Before(until) {
 		return Block{}
 	}
@@ -190,7 +222,7 @@ func (a *account) exclusion(now time.Time, model, session string) Block {
 }
 
 // and joins two reasons to stay away into the one that keeps a request away for longest. An order without an end
-// outlasts all, a timer outlasts a probe in flight.
+// outlasts all, a timer outlasts a probe in flight and an ejection.
 func (b Block) and(o Block) Block {
 	if !b.Blocked() {
 		return o

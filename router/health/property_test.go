@@ -11,6 +11,8 @@ import (
 type world struct {
 	l      *Ledger
 	now    time.Time
+	rules  Policy
+	ups    []Upstream
 	flying []flight
 }
 
@@ -41,28 +43,78 @@ func (w *world) view(t Target) (account UpstreamView, target TargetView) {
 
 func (w *world) begin(t *rapid.T) {
 	target := rapid.SampledFrom(allTargets).Draw(t, "target")
+	force := rapid.SampledFrom([]Force{NoForce, NoForce, PastOwn, PastAll}).Draw(t, "force")
 	account, own := w.view(target)
 	block := w.l.Check(w.now, target, "s")
-	e, refused := w.l.Begin(w.now, target, "s", false)
-	if (e == nil) != block.Blocked() || refused != block {
-		t.Fatalf("Check says %+v, Begin %+v", block, refused)
+	if block.Until.Before(w.now) && !block.Until.IsZero() {
+		t.Fatalf("blocked until the past: %+v", block)
 	}
-	if e == nil {
-		if block.Until.Before(w.now) && !block.Until.IsZero() {
-			t.Fatalf("blocked until the past: %+v", block)
-		}
+	e, refused := w.l.Begin(w.now, target, "s", force)
+	passed := force == PastAll || force == PastOwn && block.OwnPolicy()
+	switch {
+	case (e == nil) != refused.Blocked():
+		t.Fatalf("a lease is %v, but %+v", e != nil, refused)
+	case e == nil && passed && !refused.Manual && !refused.Full:
+		t.Fatalf("force %d did not pass %+v", force, refused)
+	case e == nil && !passed && refused != block:
+		t.Fatalf("Check says %+v, Begin %+v", block, refused)
+	case e == nil:
 		return
+	case block.Blocked() && !passed:
+		t.Fatalf("let in past %+v", block)
+	case account.Manual || own.Manual:
+		t.Fatalf("let in against an order")
+	}
+	if limit := w.ceiling(target.Upstream); limit > 0 && account.InFlight >= limit {
+		t.Fatalf("%d in flight, %d allowed", account.InFlight+1, limit)
 	}
 	w.flying = append(w.flying, flight{e, target})
-	for _, v := range []TargetView{own, {State: account.State, Reason: account.Reason, Since: account.Since, ProbeInFlight: account.ProbeInFlight, Manual: account.Manual}} {
+	if block.Blocked() {
+		return
+	}
+	for _, v := range []TargetView{own, {State: account.State, Reason: account.Reason, Since: account.Since, ProbeInFlight: account.ProbeInFlight}} {
 		switch {
 		case v.State == StateHealthy:
-		case v.ProbeInFlight || v.Manual:
-			t.Fatalf("let in beside a probe or a manual hold: %+v", v)
-		case v.State == StateCooling && w.now.Sub(v.Since) < rules.ProbeEvery:
+		case v.ProbeInFlight || v.State == StateEjected:
+			t.Fatalf("let in beside a probe or an ejection: %+v", v)
+		case v.State == StateCooling && w.now.Sub(v.Since) < w.rules.ProbeEvery:
 			t.Fatalf("let in while cooling: %+v", v)
 		case !e.Probe:
 			t.Fatalf("no probe lease, but %+v", v)
+		}
+	}
+}
+
+func (w *world) ceiling(name string) int {
+	for _, u := range w.ups {
+		if u.Name == name {
+			return u.MaxConcurrent
+		}
+	}
+	panic("unknown upstream")
+}
+
+// reload changes what a reload may change.
+func (w *world) reload(t *rapid.T) {
+	w.ups = []Upstream{
+		{Name: "a", Enabled: true, Targets: []string{"opus", "sonnet"}},
+		{Name: "b", Enabled: true, Targets: []string{"opus"}},
+	}
+	for i := range w.ups {
+		u := &w.ups[i]
+		u.MaxConcurrent = rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "ceiling")
+		u.Fingerprint = rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "fingerprint")
+		u.Checked = rapid.Bool().Draw(t, "checked")
+	}
+	w.l.Configure(w.rules, w.ups)
+}
+
+// clear makes everything eligible that no order, no ceiling and nothing but the session kept away.
+func (w *world) clear(t *rapid.T) {
+	w.l.Clear(w.now, allTargets, "s")
+	for _, target := range allTargets {
+		if b := w.l.Check(w.now, target, "s"); b.Blocked() && !b.Manual && !b.Full {
+			t.Fatalf("%v was cleared, but %+v", target, b)
 		}
 	}
 }
@@ -88,6 +140,9 @@ func (w *world) fail(t *rapid.T) {
 		if rapid.Bool().Draw(t, "hinted") {
 			fail.Hint = Hint{time.Duration(rapid.Int64Range(1, int64(3*time.Hour)).Draw(t, "hint")), SourceBody}
 		}
+		if rapid.IntRange(0, 9).Draw(t, "rejected") == 0 {
+			fail = Failure{Reason: Rejected, Scope: ScopeSession, Session: "s"}
+		}
 		accountBefore, before := w.view(f.target)
 		coolings := f.lease.Fail(w.now, fail)
 		accountAfter, after := w.view(f.target)
@@ -112,7 +167,8 @@ func (w *world) succeed(t *rapid.T) {
 	w.finish(t, func(f flight) {
 		f.lease.Success(w.now)
 		account, target := w.view(f.target)
-		if f.lease.Probe && !account.Manual && !target.Manual && w.l.Check(w.now, f.target, "s").Blocked() {
+		b := w.l.Check(w.now, f.target, "s")
+		if f.lease.Probe && !account.Manual && !target.Manual && b.Blocked() && !b.Full && b.Scope != ScopeSession {
 			// The probe may have held the lease of one scope while the other's cooling began after it.
 			if account.State == StateHealthy && target.State == StateHealthy {
 				t.Fatalf("a successful probe left it blocked: %+v %+v", account, target)
@@ -132,8 +188,8 @@ func (w *world) check(t *rapid.T) {
 		}
 	}
 	for _, v := range w.l.View(w.now) {
-		if v.InFlight != inFlight[v.Name] {
-			t.Fatalf("%s: %d in flight, counted %d", v.Name, inFlight[v.Name], v.InFlight)
+		if v.InFlight != inFlight[v.Name] || w.l.InFlight(v.Name) != v.InFlight {
+			t.Fatalf("%s: %d in flight, counted %d, shown %d", v.Name, inFlight[v.Name], w.l.InFlight(v.Name), v.InFlight)
 		}
 	}
 	for _, a := range w.l.accounts.Load().order {
@@ -151,9 +207,12 @@ func (w *world) check(t *rapid.T) {
 
 func TestRandomUse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{l: New(rules), now: start}
-		ups := []Upstream{{Name: "a", Enabled: true, Targets: []string{"opus", "sonnet"}}, {Name: "b", Enabled: true, Targets: []string{"opus"}}}
-		w.l.Configure(rules, ups)
+		w := &world{now: start, rules: rules}
+		scopes := rapid.SampledFrom([]Scope{"", "", ScopeAccount, ScopeTarget})
+		w.rules.Scope, w.rules.RateLimitScope = scopes.Draw(t, "scope"), scopes.Draw(t, "scope of limits")
+		w.rules.Server.After = rapid.IntRange(0, 3).Draw(t, "after")
+		w.l = New(w.rules)
+		w.reload(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"":         w.check,
 			"begin":    w.begin,
@@ -168,17 +227,35 @@ func TestRandomUse(t *testing.T) {
 				target := rapid.SampledFrom(allTargets[:3]).Draw(t, "target")
 				_ = w.l.Cool(w.now, target.Upstream, target.Model, time.Minute)
 			},
-			"uncool": func(t *rapid.T) { _, _ = w.l.Uncool(w.now, "a", "") },
-			"reload": func(*rapid.T) { w.l.Configure(rules, ups) },
+			"uncool": func(*rapid.T) { _, _ = w.l.Uncool(w.now, "a", "") },
+			"clear":  w.clear,
+			"active check": func(t *rapid.T) {
+				w.l.Checked(w.now, "a", rapid.IntRange(0, 3).Draw(t, "check") == 0, 2)
+			},
+			"reload": w.reload,
 		})
-		for _, f := range w.flying { // whatever happened, nothing is lost for ever
-			f.lease.Release()
-		}
-		w.now = w.now.Add(rules.QuotaDefault)
-		for _, target := range allTargets {
-			if b := w.l.Check(w.now, target, "s"); b.Blocked() {
-				t.Fatalf("%v never comes back: %+v", target, b)
-			}
-		}
+		w.end(t)
 	})
+}
+
+// end checks that whatever happened nothing is lost for ever: with time, every target is eligible, its probe at least.
+func (w *world) end(t *rapid.T) {
+	for _, f := range w.flying {
+		f.lease.Release()
+	}
+	w.l.Checked(w.now, "a", true, 2)
+	w.now = w.now.Add(rules.QuotaDefault)
+	for _, target := range allTargets {
+		e, block := w.l.Begin(w.now, target, "s", NoForce)
+		if e == nil {
+			t.Fatalf("%v never comes back: %+v", target, block)
+		}
+		e.Success(w.now)
+		e.Release()
+	}
+	for _, v := range w.l.View(w.now) {
+		if v.State != StateHealthy || v.InFlight != 0 {
+			t.Fatalf("after one success everywhere: %+v", v)
+		}
+	}
 }

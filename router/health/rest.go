@@ -59,6 +59,9 @@ func (h hold) on(now time.Time) bool {
 	return !h.since.IsZero() && (h.until.IsZero() || now.Before(h.until))
 }
 
+// calm reports whether nobody ever had a reason to stay away, or all is over.
+func (r *rest) calm() bool { return r.since.IsZero() && r.hold.since.IsZero() }
+
 func (r *rest) troubled() bool { return !r.since.IsZero() }
 
 // own reports whether the trouble is one that nobody but the router's own policy made a rest of.
@@ -130,11 +133,14 @@ func (r *rest) hears(e *Lease) bool { return !r.troubled() || r.probe == e || e.
 // heal ends all trouble and forgets the streaks.
 func (r *rest) heal() { *r = rest{hold: r.hold} }
 
+// clear ends the trouble but keeps the streaks, so that what flaps still rests for longer each time.
+func (r *rest) clear() { *r = rest{hold: r.hold, streaks: r.streaks} }
+
 // lift ends a cooling of one of the given kinds, and forgets their streaks.
 func (r *rest) lift(kinds ...family) (lifted bool) {
 	for _, k := range kinds {
 		if r.streaks[k] = 0; r.troubled() && familyOf(r.reason) == k {
-			*r = rest{hold: r.hold, streaks: r.streaks}
+			r.clear()
 			lifted = true
 		}
 	}
@@ -173,6 +179,19 @@ func (r *rest) book(p *Policy, now time.Time, f *Failure, e *Lease) time.Duratio
 		r.probe = nil
 	}
 	return d
+}
+
+// scope is what a failure makes rest. If the policy fixed it, there is nothing to conclude from several failures.
+func (p *Policy) scope(f *Failure) (s Scope, fixed bool) {
+	switch {
+	case f.Scope == ScopeSession:
+		return ScopeSession, true
+	case f.Reason == RateLimit && p.RateLimitScope != "":
+		return p.RateLimitScope, true
+	case p.Scope != "":
+		return p.Scope, true
+	}
+	return f.Scope, false
 }
 
 // length is how long a failure, the n-th of its kind in a row, makes its scope rest.

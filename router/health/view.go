@@ -14,7 +14,8 @@ type LastError struct {
 }
 
 // UpstreamView is what an account looks like from outside. Until is zero and Remaining 0 where nothing is waited for,
-// or where only an operator will end it (Manual).
+// or where only an operator will end it (Manual). An ejected account shows since when, beside Reason and Until of a cooling
+// that it may have as well.
 type UpstreamView struct {
 	Name          string
 	State         string
@@ -64,8 +65,11 @@ func (a *account) view(p *Policy, now time.Time) UpstreamView {
 	if a.lastError != nil {
 		v.LastError = new(*a.lastError)
 	}
-	if !a.enabled {
+	switch {
+	case !a.enabled:
 		v.State = StateDisabled
+	case !v.Manual && !a.checks.since.IsZero():
+		v.State, v.Since = StateEjected, a.checks.since
 	}
 	strange := slices.Sorted(maps.Keys(a.targets))
 	strange = slices.DeleteFunc(strange, func(model string) bool { return slices.Contains(a.declared, model) })

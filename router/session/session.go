@@ -1,45 +1,66 @@
-// Package session finds the key that ties the requests of one conversation together; it knows nothing of targets, health
-// or HTTP beyond the headers it is handed.
+// Package session finds the key that ties the requests of one conversation together and tells which of them are the
+// conversation itself; it knows nothing of targets, health or HTTP beyond the headers it is handed.
 package session
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/signalbox-llm/signalbox/translate/peek"
 )
 
-// Key ties the requests of one conversation together. The zero Key means that the request tells no conversation.
+// Key ties the requests of one conversation together. A Key without ID means that the request tells no conversation.
 type Key struct {
 	ID     string // as the client sent it, or derived; never a metric label
-	Source string // the header or body field that gave it
+	Source string // the header or body field that gave it, "prefix" for a derived one
 	Agent  string // the sub-agent that speaks, beside the conversation's own key; empty for the main thread
+	Kind   Kind   // what the request is to the conversation
+
+	// CacheKey is what prompt_cache_key has to become, because a child of Codex sends its root's; "" leaves it alone.
+	CacheKey string
+}
+
+// String is the key as one text, for hashing: a sub-agent differs from its conversation and from its siblings.
+func (k Key) String() string {
+	if k.Agent == "" {
+		return k.ID
+	}
+	return k.ID + "\x00" + k.Agent
 }
 
 // Request is what a source may look at.
 type Request struct {
-	Header func(name string) string // first value of a request header, "" if absent
+	Header func(name string) string // first value of a request header, "" if absent; asked for canonical names
 	Src    []byte                   // the request body
 	Body   *peek.Object             // its top-level members
+	Wire   string                   // openai-chat, openai-responses, anthropic-messages, gemini
+	Model  string                   // id the client asked for; part of a derived key
+	Count  bool                     // counts tokens only
+	Given  string                   // key that an embedding program gives; beats every source
+	Only   []string                 // names of the sources to ask, in this order; nil asks all
+	Prefix bool                     // derive a key from the first texts if no source has one
 }
 
-// Source is one place where a client may put its conversation's key.
+// Source is one place where a client may put its conversation's key. Header and body field of one name are two sources
+// of that name.
 type Source struct {
 	Name string
-	Find func(r Request) string
+	find func(*finder) string
 }
 
 // Sources are asked in this order, and the first that answers wins. Ids that are new on every request (x-request-id,
 // x-client-request-id, idempotency-key) are never among them.
 var Sources = []Source{
-	header("x-claude-code-session-id"),
-	header("session-id"),
-	header("session_id"),
+	header("X-Claude-Code-Session-Id"),
+	header("Session-Id"),
+	header("Session_id"),
 	{"x-parent-session-id", parent},
-	header("x-session-id"),
-	header("x-session-affinity"),
-	header("x-conversation-id"),
-	header("x-sticky-key"),
+	header("X-Session-Id"),
+	header("X-Session-Affinity"),
+	header("X-Conversation-Id"),
+	header("X-Sticky-Key"),
+	header("X-Omp-Session"),
 	{"x-codex-turn-metadata", codexThread},
+	{"subagent-marker", marked},
 	{"metadata.user_id", userID},
 	field("prompt_cache_key"),
 	{"conversation", conversation},
@@ -48,85 +69,94 @@ var Sources = []Source{
 	field("user"),
 }
 
-// Find returns the key of a request.
-func Find(r Request) Key {
+// Names are the names of all sources, each once.
+func Names() []string {
+	var names []string
 	for _, s := range Sources {
-		if id := s.Find(r); id != "" {
-			return Key{ID: id, Source: s.Name, Agent: agent(r)}
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
 		}
 	}
-	return Key{}
+	return names
 }
 
-func header(name string) Source {
-	return Source{name, func(r Request) string { return r.Header(name) }}
+// Sources of keys that no place in the request gave.
+const (
+	Given  = "context" // an embedding program
+	Prefix = "prefix"  // the first texts
+)
+
+// finder is one request on its way to its key.
+type finder struct {
+	Request
+	turn turn   // what Codex says beside the body
+	mark marker // what a plug-in says inside it
 }
 
-func field(name string) Source {
-	return Source{name, func(r Request) string { return text(r.Body.Value(name)) }}
-}
-
-// parent is the conversation that a sub-agent of opencode belongs to: its own id is in x-session-id then.
-func parent(r Request) string {
-	if r.Header("x-session-id") == "" {
-		return ""
+// Find returns the key and the kind of a request.
+func Find(r Request) Key {
+	if r.Body == nil {
+		r.Body = new(peek.Object)
 	}
-	return r.Header("x-parent-session-id")
+	f := &finder{Request: r}
+	f.turn = readTurn(r.Header("X-Codex-Turn-Metadata"))
+	k := Key{Agent: f.agent(), CacheKey: f.cacheKey()}
+	k.Kind = f.kind(k.Agent)
+	if k.ID, k.Source = f.id(); k.ID == "" {
+		k.Agent = ""
+	}
+	return k
 }
 
-// agent names the sub-agent of a request; Claude Code, Codex and opencode each tell theirs in another way.
-func agent(r Request) string {
-	if id := r.Header("x-claude-code-agent-id"); id != "" {
+func (f *finder) id() (id, source string) {
+	if f.Given != "" {
+		return f.Given, Given
+	}
+	if f.Only == nil {
+		id, source = f.ask("")
+	}
+	for _, name := range f.Only {
+		if id, source = f.ask(name); id != "" {
+			break
+		}
+	}
+	if id == "" && f.Prefix {
+		if id = f.prefix(); id != "" {
+			source = Prefix
+		}
+	}
+	return id, source
+}
+
+// ask asks the sources of a name, "" for all.
+func (f *finder) ask(name string) (id, source string) {
+	for i := range Sources {
+		if s := &Sources[i]; name == "" || s.Name == name {
+			if id := s.find(f); id != "" {
+				return id, s.Name
+			}
+		}
+	}
+	return "", ""
+}
+
+// agent names the sub-agent that speaks. What a header says beats the marker, and Codex, which names its threads in
+// headers, uses none.
+func (f *finder) agent() string {
+	if id := f.Header("X-Claude-Code-Agent-Id"); id != "" {
 		return id
 	}
-	if thread := r.Header("thread-id"); thread != "" && thread != r.Header("session-id") {
+	if root, thread := f.codex(); root != "" && thread != "" {
+		if root == thread {
+			return ""
+		}
 		return thread
 	}
-	if r.Header("x-parent-session-id") != "" {
-		return r.Header("x-session-id")
+	if f.Header("X-Parent-Session-Id") != "" {
+		if id := f.Header("X-Session-Id"); id != "" {
+			return id
+		}
 	}
-	return ""
-}
-
-func codexThread(r Request) string {
-	return member([]byte(r.Header("x-codex-turn-metadata")), "thread_id")
-}
-
-// userID reads the session inside metadata.user_id: JSON in a string (Claude Code since 2.1), or the older form that
-// ends in _session_ and the id. A plain user id names a person and not a conversation.
-func userID(r Request) string {
-	id := member(r.Body.Value("metadata"), "user_id")
-	if strings.HasPrefix(id, "{") {
-		return member([]byte(id), "session_id")
-	}
-	if _, after, ok := strings.Cut(id, "_session_"); ok {
-		return after
-	}
-	return ""
-}
-
-// conversation is an id or an object with one (OpenAI Responses).
-func conversation(r Request) string {
-	v := r.Body.Value("conversation")
-	if id := text(v); id != "" {
-		return id
-	}
-	return member(v, "id")
-}
-
-// member returns the string member of an object, "" if there is no such thing.
-func member(object []byte, name string) string {
-	if len(object) == 0 {
-		return ""
-	}
-	var o peek.Object
-	if o.Scan(object) != nil {
-		return ""
-	}
-	return text(o.Value(name))
-}
-
-func text(raw []byte) string {
-	s, _ := peek.String(raw)
-	return s
+	f.mark = f.findMarker()
+	return f.mark.agent
 }

@@ -3,7 +3,6 @@ package settings
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // unavailable is a setting whose function a later release brings. It is refused where its value asks for that function,
@@ -15,33 +14,16 @@ type unavailable struct {
 
 // later lists them all; the release that brings one deletes its line.
 var later = []unavailable{
-	once("profile", func(c *Config) bool { return c.Profile != "" }),
-	once("server.max_concurrent_requests", func(c *Config) bool { return c.Server.MaxConcurrentRequests > 0 }),
 	once("auth.issued_keys_file", func(c *Config) bool { return c.Auth.IssuedKeysFile != "" }),
 	once("passthrough", func(c *Config) bool { return c.Passthrough != nil }),
-	once("affinity.mode", func(c *Config) bool { return c.Affinity.Mode == "strict" }),
-	once("affinity.cache_ttl", func(c *Config) bool { return c.Affinity.CacheTTL > 0 && c.Affinity.CacheTTL != 5*time.Minute }),
-	once("cooling.none_eligible", func(c *Config) bool { return slices.Contains([]string{"soonest", "clear"}, c.Cooling.NoneEligible) }),
-	once("failover.same_target_first", func(c *Config) bool { return c.Failover.SameTargetFirst > 0 }),
 	once("state.kind", func(c *Config) bool { return c.State.Kind == "redis" }),
 	once("usage", func(c *Config) bool { return c.Usage != nil }),
 	once("telemetry.capture", func(c *Config) bool { return slices.Contains([]string{"failed", "all"}, c.Telemetry.Capture) }),
 
-	each("auth.key", "group", func(c *Config) []Key { return c.Auth.Keys }, func(k *Key) bool { return k.Group != "" }),
-	each("group", "", func(c *Config) []Group { return c.Groups }, func(*Group) bool { return true }),
-	each("client", "", func(c *Config) []Client { return c.Clients }, func(*Client) bool { return true }),
-	each("preset", "", func(c *Config) []Preset { return c.Presets }, func(*Preset) bool { return true }),
-
-	each("upstream", "clients", allUpstreams, func(u *Upstream) bool { return len(u.Clients) > 0 }),
-	each("upstream", "max_concurrent", allUpstreams, func(u *Upstream) bool { return u.MaxConcurrent > 0 }),
 	each("upstream", "replay_reasoning", allUpstreams, func(u *Upstream) bool { return u.ReplayReasoning }),
 	each("upstream", "command", allUpstreams, func(u *Upstream) bool { return len(u.Command) > 0 }),
 	each("upstream", "mode", allUpstreams, func(u *Upstream) bool { return u.Mode == "persistent" }),
-	each("upstream", "health_check", allUpstreams, func(u *Upstream) bool { return u.HealthCheck != nil }),
 
-	each("model", "strategy", allModels, func(m *Model) bool { return slices.Contains(strategies[1:], m.Strategy) }),
-	each("model", "affinity_pool", allModels, func(m *Model) bool { return m.AffinityPool > 1 }),
-	each("model", "retry.max", allModels, func(m *Model) bool { return m.Retry.Max > 0 }),
 	each("model", "price.off_peak", allModels, func(m *Model) bool { return m.Price != nil && m.Price.OffPeak != nil }),
 	{"target.translate", func(c *Config) (paths []string) {
 		for i := range c.Models {

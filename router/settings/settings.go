@@ -84,6 +84,7 @@ type Upstream struct {
 	Clients         []string          `hcl:"clients,optional"`
 	MaxConcurrent   int               `hcl:"max_concurrent,optional"`
 	PriceWeight     float64           `hcl:"price_weight,optional"`
+	CacheTTL        time.Duration     `hcl:"cache_ttl,optional"` // how long its provider keeps a prompt cache; 0 = affinity.cache_ttl
 	Enabled         bool              `hcl:"enabled,optional"`
 	Shape           `hcl:",squash"`
 	DeveloperRole   string       `hcl:"developer_role,optional"` // keep or system
@@ -193,8 +194,10 @@ type Client struct {
 
 // Affinity keeps a conversation where its prompt cache lives.
 type Affinity struct {
-	Mode        string        `hcl:"mode,optional"` // off, prefer or strict
-	PinTTL      time.Duration `hcl:"pin_ttl,optional"`
+	Mode        string        `hcl:"mode,optional"`    // off, prefer or strict
+	Sources     []string      `hcl:"sources,optional"` // where session keys are looked for, in this order; empty = everywhere
+	PinTTL      time.Duration `hcl:"pin_ttl,optional"` // 0 = pins do not expire
+	Renew       bool          `hcl:"renew,optional"`   // every use prolongs a pin; false: PinTTL runs from the binding
 	PrefixKey   bool          `hcl:"prefix_key,optional"`
 	Cache       bool          `hcl:"cache,optional"`
 	CacheTTL    time.Duration `hcl:"cache_ttl,optional"`
@@ -203,16 +206,18 @@ type Affinity struct {
 
 // Cooling says how long a failing account or target rests.
 type Cooling struct {
+	Scope        string           `hcl:"scope,optional"` // what a failure holds off: auto (as it says), account or target
 	RateLimit    RateLimitBackoff `hcl:"rate_limit,block"`
 	Auth         Backoff          `hcl:"auth,block"`
 	Billing      Backoff          `hcl:"billing,block"`
 	Server       ServerBackoff    `hcl:"server,block"`
 	QuotaDefault time.Duration    `hcl:"quota_default,optional"`
-	HintCap      time.Duration    `hcl:"hint_cap,optional"`
+	HintCap      time.Duration    `hcl:"hint_cap,optional"`    // 0 = any hint is believed
 	ProbeEvery   time.Duration    `hcl:"probe_every,optional"` // 0 = never
 	OutageWindow time.Duration    `hcl:"outage_window,optional"`
 	Exclusion    time.Duration    `hcl:"exclusion,optional"`
 	NoneEligible string           `hcl:"none_eligible,optional"` // auto, reject, soonest or clear
+	HealthyOn    string           `hcl:"healthy_on,optional"`    // output: only usable output is a success; answer: any that is not failed over
 }
 
 // Backoff doubles from Base up to Cap.
@@ -221,7 +226,7 @@ type Backoff struct {
 	Cap  time.Duration `hcl:"cap,optional"`
 }
 
-// RateLimitBackoff is a Backoff for 429 answers; Scope is auto or account.
+// RateLimitBackoff is a Backoff for 429 answers; Scope is auto, account or target.
 type RateLimitBackoff struct {
 	Base  time.Duration `hcl:"base,optional"`
 	Cap   time.Duration `hcl:"cap,optional"`
@@ -242,6 +247,10 @@ type Failover struct {
 	SameTargetFirst int           `hcl:"same_target_first,optional"`
 	RetryAfterCap   time.Duration `hcl:"retry_after_cap,optional"` // 0 = the true time is told
 	StreamError     string        `hcl:"stream_error,optional"`    // event or cut
+	MoveOn          string        `hcl:"move_on,optional"`         // what another target is tried after: auto, status, any or connection
+	CommitOn        string        `hcl:"commit_on,optional"`       // when a stream becomes the client's: output, event or headers
+	AllFailed       string        `hcl:"all_failed,optional"`      // what is told then: answer (the last one), bad_gateway or unavailable
+	Distinct        string        `hcl:"distinct,optional"`        // one request tries each target or each upstream once: target, upstream
 }
 
 // State says where pins and coolings live.

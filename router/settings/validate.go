@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-llm/signalbox/router/session"
 )
 
 // Problem is something wrong, or with Warning merely odd, in a configuration. Its text never holds a credential.
@@ -202,17 +204,16 @@ func (v *validator) credential(path string, s Secret) {
 func (v *validator) policies() {
 	c := v.cfg
 	v.oneOf("affinity.mode", c.Affinity.Mode, "off", "prefer", "strict")
-	v.oneOf("cooling.rate_limit.scope", c.Cooling.RateLimit.Scope, "auto", "account")
-	v.oneOf("cooling.none_eligible", c.Cooling.NoneEligible, "auto", "reject", "soonest", "clear")
-	if c.Cooling.Server.After == 0 {
-		v.fail("cooling.server.after", "Invalid after", "It counts failures, the first of which is 1.")
+	for i, name := range c.Affinity.Sources {
+		v.oneOf(indexPath("affinity.sources", i), name, session.Names()...)
 	}
-	v.oneOf("failover.stream_error", c.Failover.StreamError, "event", "cut")
+	v.cooling()
+	v.failover()
 	v.oneOf("state.kind", c.State.Kind, "memory", "redis")
 	if c.State.Kind == "redis" && c.State.URL.IsZero() {
 		v.fail("state.url", "Missing url", `State "redis" needs url.`)
 	}
-	v.oneOf("profile", c.Profile, "", "llm-router", "switchblade", "optaris", "copilot-api-router")
+	v.oneOf("profile", c.Profile, append(profileNames(), "")...)
 	v.fields("defaults", c.Defaults)
 	if c.Passthrough != nil {
 		if len(c.Passthrough.Upstreams) == 0 {
@@ -222,6 +223,26 @@ func (v *validator) policies() {
 			v.refer(indexPath("passthrough.upstreams", i), "upstream", name, v.upstreamNames())
 		}
 	}
+}
+
+func (v *validator) cooling() {
+	c := &v.cfg.Cooling
+	v.oneOf("cooling.scope", c.Scope, "auto", "account", "target")
+	v.oneOf("cooling.rate_limit.scope", c.RateLimit.Scope, "auto", "account", "target")
+	v.oneOf("cooling.none_eligible", c.NoneEligible, "auto", "reject", "soonest", "clear")
+	v.oneOf("cooling.healthy_on", c.HealthyOn, "output", "answer")
+	if c.Server.After == 0 {
+		v.fail("cooling.server.after", "Invalid after", "It counts failures, the first of which is 1.")
+	}
+}
+
+func (v *validator) failover() {
+	f := &v.cfg.Failover
+	v.oneOf("failover.stream_error", f.StreamError, "event", "cut")
+	v.oneOf("failover.move_on", f.MoveOn, "auto", "status", "any", "connection")
+	v.oneOf("failover.commit_on", f.CommitOn, "output", "event", "headers")
+	v.oneOf("failover.all_failed", f.AllFailed, "answer", "bad_gateway", "unavailable")
+	v.oneOf("failover.distinct", f.Distinct, "target", "upstream")
 }
 
 func (v *validator) telemetry() {

@@ -5,10 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-)
 
-// strategies are the orders that a model or a preset can ask for.
-var strategies = []string{"failover", "weighted", "affinity", "rendezvous", "least_busy", "scored"}
+	"github.com/signalbox-llm/signalbox/router/strategy"
+)
 
 func (v *validator) models() {
 	if len(v.cfg.Models) == 0 {
@@ -26,8 +25,7 @@ func (v *validator) models() {
 		if presets[m.ID] {
 			v.warn(path, fmt.Sprintf("Model %q is hidden", m.ID), "A preset has the same id and is what clients get.")
 		}
-		v.oneOf(path+".strategy", m.Strategy, strategies...)
-		v.pool(path, m.AffinityPool)
+		v.order(path, m.Strategy, m.AffinityPool)
 		v.fields(path+".defaults", m.Defaults)
 		v.wires(path+".wires", m.Wires)
 		if m.Retry.Multiplier < 1 {
@@ -167,8 +165,7 @@ func (v *validator) presets() {
 		if strings.Contains(p.ID, "*") {
 			v.fail(path+".id", "Invalid preset id", "Only the id of a model can be a pattern.")
 		}
-		v.oneOf(path+".strategy", p.Strategy, strategies...)
-		v.pool(path, p.AffinityPool)
+		v.order(path, p.Strategy, p.AffinityPool)
 		v.fields(path+".defaults", p.Defaults)
 		if len(p.Models) == 0 {
 			v.fail(path, fmt.Sprintf("Preset %q has no models", p.ID), "List models or presets in models.")
@@ -190,9 +187,22 @@ func (v *validator) presets() {
 		if p.Strategy == "weighted" && total == 0 && len(p.Models) > 0 {
 			v.fail(path+".weights", "Every weight is 0", `Strategy "weighted" draws among models with a weight.`)
 		}
-		if way := v.cycle(p.ID, []string{p.ID}); first && way != nil {
-			v.fail(path+".models", "Preset contains itself", strings.Join(way, " → ")+".")
+		if first {
+			v.acyclic(path+".models", p.ID)
 		}
+	}
+}
+
+// acyclic refuses a preset that comes back to itself; Switchblade cuts the way there instead.
+func (v *validator) acyclic(path, id string) {
+	const summary = "Preset contains itself"
+	way := v.cycle(id, []string{id})
+	switch text := strings.Join(way, " → ") + "."; {
+	case way == nil:
+	case v.cfg.Profile == "switchblade":
+		v.warn(path, summary, text+" The way is cut where it comes back.")
+	default:
+		v.fail(path, summary, text)
 	}
 }
 
@@ -219,9 +229,15 @@ func (v *validator) cycle(goal string, way []string) []string {
 	return nil
 }
 
-func (v *validator) pool(path string, n int) {
-	if n == 0 {
-		v.fail(path+".affinity_pool", "Invalid affinity_pool", "It must be 1 or more.")
+// order checks how the targets of a model or the models of a preset are put in order.
+func (v *validator) order(path, name string, pool int) {
+	v.oneOf(path+".strategy", name, strategy.Names()...)
+	kind, known := strategy.Lookup(name)
+	switch path += ".affinity_pool"; {
+	case pool == 0:
+		v.fail(path, "Invalid affinity_pool", "It must be 1 or more.")
+	case pool > 1 && known && !kind.Pooled:
+		v.warn(path, "Unused affinity_pool", fmt.Sprintf("Strategy %q has no pool.", name))
 	}
 }
 

@@ -116,17 +116,10 @@ func TestLaterKnowsItsPaths(t *testing.T) {
 			t.Errorf("%s is refused at its default: %v", l.what, got)
 		}
 	}
-	c.Profile, c.Auth.IssuedKeysFile, c.Cooling.NoneEligible = "optaris", "x", "clear"
-	c.Server.MaxConcurrentRequests, c.Failover.SameTargetFirst = 1, 1
-	c.Passthrough, c.Usage = &Passthrough{}, &UsageStore{}
-	c.Affinity.Mode, c.Affinity.CacheTTL = "strict", time.Hour
+	c.Auth.IssuedKeysFile, c.Passthrough, c.Usage = "x", &Passthrough{}, &UsageStore{}
 	c.State.Kind, c.Telemetry.Capture = "redis", "all"
-	c.Auth.Keys = []Key{{Group: "g"}}
-	c.Groups, c.Clients, c.Presets = []Group{{}}, []Client{{}}, []Preset{{}}
 	u, m := &c.Upstreams[0], &c.Models[0]
-	u.Clients, u.Command, u.Mode = []string{"c"}, []string{"x"}, "persistent"
-	u.MaxConcurrent, u.ReplayReasoning, u.HealthCheck = 1, true, &HealthCheck{}
-	m.Strategy, m.AffinityPool, m.Retry.Max = "scored", 2, 1
+	u.Command, u.Mode, u.ReplayReasoning = []string{"x"}, "persistent", true
 	m.Price, m.Targets[0].Translate = &Price{OffPeak: &OffPeak{}}, "strict"
 	for _, l := range later {
 		if got := l.asked(&c); len(got) != 1 {

@@ -66,8 +66,11 @@ func (v *validator) upstream(path string, u *Upstream) {
 		if !strings.HasPrefix(h.Path, "/") {
 			v.fail(path+".health_check.path", "Invalid path", `It must begin with a slash, such as "/v1/models".`)
 		}
-		if h.Interval == 0 || h.Failures == 0 {
-			v.fail(path+".health_check", "Invalid health_check", "Both interval and failures must be more than zero.")
+		if h.Interval == 0 {
+			v.fail(path+".health_check.interval", "Invalid interval", `It must be more than zero, such as "20s".`)
+		}
+		if h.Failures == 0 {
+			v.fail(path+".health_check.failures", "Invalid failures", "It counts failures in a row, the first of which is 1.")
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
 // annotate is the innermost RoundTripper: it sees every send, arms the watch for it, corrects the attributes otelhttp has set
@@ -19,9 +21,9 @@ func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 	d := dispatchOf(ctx)
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		// The later value wins: otelhttp's has the real path, which may name a model, and the query.
-		span.SetAttributes(attribute.String("url.full", r.URL.Scheme+"://"+r.URL.Host+d.call.Route))
+		span.SetAttributes(attribute.String(telemetry.AttrURLFull, r.URL.Scheme+"://"+r.URL.Host+d.call.Route))
 		if d.sends > 1 {
-			span.SetAttributes(attribute.Int("http.request.resend_count", d.sends-1))
+			span.SetAttributes(attribute.Int(telemetry.AttrHTTPResend, d.sends-1))
 		}
 	}
 	d.progress.Store(asking)

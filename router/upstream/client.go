@@ -14,8 +14,12 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
 // Config is what a Client is made from.
@@ -24,8 +28,11 @@ type Config struct {
 	Base    *url.URL      // where it is
 	Connect time.Duration // limit of each dial, 0 = none
 
-	TracerProvider trace.TracerProvider
-	MeterProvider  metric.MeterProvider
+	// Dial makes the connections; nil = the network. With a Dial of the caller's, the environment's proxy is not used.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	TracerProvider trace.TracerProvider          // nil = no spans
+	MeterProvider  metric.MeterProvider          // nil = no metrics
 	Propagator     propagation.TextMapPropagator // what goes to the provider; nil or empty = nothing
 }
 
@@ -33,16 +40,24 @@ type Config struct {
 // for as long as Same says so, since it holds warm connections.
 type Client struct {
 	config Config
+	tracer trace.Tracer // of checks; those of sends are otelhttp's
 	base   *http.Transport
 	retry  *retryablehttp.Client
 }
 
 // New returns a client with an empty pool.
 func New(cfg Config) *Client {
-	if cfg.Propagator == nil {
-		cfg.Propagator = propagation.NewCompositeTextMapPropagator() // nil would make otelhttp take the global one
+	// What is nil would make otelhttp take the global one.
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = nooptrace.NewTracerProvider()
 	}
-	c := &Client{config: cfg, base: newTransport(cfg.Connect)}
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = noopmetric.NewMeterProvider()
+	}
+	if cfg.Propagator == nil {
+		cfg.Propagator = propagation.NewCompositeTextMapPropagator()
+	}
+	c := &Client{config: cfg, tracer: cfg.TracerProvider.Tracer(telemetry.Scope), base: newTransport(cfg)}
 	traced := otelhttp.NewTransport(
 		annotate{c.base},
 		otelhttp.WithTracerProvider(cfg.TracerProvider),
@@ -67,7 +82,7 @@ func New(cfg Config) *Client {
 }
 
 // Same tells whether the client may go on serving cfg: the upstream, where it is and how it is reached are the same. The
-// providers are not compared; an engine has one set of them for its life.
+// providers and Dial cannot be compared and are not looked at; an engine has one set of them for its life.
 func (c *Client) Same(cfg Config) bool {
 	return c.config.Name == cfg.Name && c.config.Base.String() == cfg.Base.String() && c.config.Connect == cfg.Connect &&
 		slices.Equal(fields(c.config.Propagator), fields(cfg.Propagator))
@@ -85,11 +100,8 @@ func fields(p propagation.TextMapPropagator) []string {
 }
 
 // newTransport returns the pool. There is no limit on the wait for headers here: the Watch has it, per send.
-func newTransport(connect time.Duration) *http.Transport {
-	dialer := net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
+func newTransport(cfg Config) *http.Transport {
+	t := &http.Transport{
 		TLSHandshakeTimeout:   10 * time.Second,
 		DisableCompression:    true,
 		ForceAttemptHTTP2:     true,
@@ -103,6 +115,20 @@ func newTransport(connect time.Duration) *http.Transport {
 		// hour (golang/go#36026). The ping finds it within 30 s, before a first byte is given up.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
+	if cfg.Dial == nil {
+		dialer := net.Dialer{Timeout: cfg.Connect, KeepAlive: 30 * time.Second}
+		t.Proxy, t.DialContext = http.ProxyFromEnvironment, dialer.DialContext
+		return t
+	}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if cfg.Connect > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, cfg.Connect)
+			defer cancel()
+		}
+		return cfg.Dial(ctx, network, address)
+	}
+	return t
 }
 
 // bufferSize of each direction of a connection: most requests leave in one write, most bursts of events come in one read, and

@@ -95,11 +95,13 @@ func (c *Client) Do(ctx context.Context, call *Call, w *Watch) (*Answer, error) 
 	d := &dispatch{call: call, watch: w, payload: payload{segments: call.Segments, done: call.Done}}
 	d.refs.Store(1)
 	defer d.release()
-	req, err := d.request(ctx)
-	if err != nil {
-		return nil, &Error{Kind: kindOther, Err: err}
+	req := &retryablehttp.Request{Request: d.request(ctx)}
+	if call.Length > 0 {
+		if err := req.SetBody(retryablehttp.ReaderFunc(d.open)); err != nil {
+			return nil, &Error{Kind: kindOther, Err: err}
+		}
 	}
-	_, err = c.retry.Do(req) // the response is the one checkRetry saw last and has closed or put into the answer
+	_, err := c.retry.Do(req) // the response is the one checkRetry saw last and has closed or put into the answer
 	switch {
 	case d.answer != nil:
 		d.answer.Sends = d.sends
@@ -110,7 +112,8 @@ func (c *Client) Do(ctx context.Context, call *Call, w *Watch) (*Answer, error) 
 	return nil, d.err
 }
 
-func (d *dispatch) request(ctx context.Context) (*retryablehttp.Request, error) {
+// request returns the request without its body; its context carries the dispatch to where sends are seen.
+func (d *dispatch) request(ctx context.Context) *http.Request {
 	d.trace = httptrace.ClientTrace{
 		GetConn: func(string) { d.progress.Store(dialing) },
 		GotConn: func(info httptrace.GotConnInfo) {
@@ -123,14 +126,10 @@ func (d *dispatch) request(ctx context.Context) (*retryablehttp.Request, error) 
 		GotFirstResponseByte: func() { d.progress.Store(talking) },
 	}
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, dispatchKey{}, d), &d.trace)
-	req := &retryablehttp.Request{Request: (&http.Request{
+	return (&http.Request{
 		Method: d.call.Method, URL: d.call.URL, Host: d.call.URL.Host, Header: d.call.Header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)}
-	if d.call.Length == 0 {
-		return req, nil
-	}
-	return req, req.SetBody(retryablehttp.ReaderFunc(d.open))
+	}).WithContext(ctx)
 }
 
 // checkRetry keeps the outcome of a send and decides whether there is another one. It never answers with an error, which

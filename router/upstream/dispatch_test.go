@@ -234,6 +234,11 @@ func TestSame(t *testing.T) {
 	if !c.Same(cfg()) {
 		t.Error("the same configuration needs a new client")
 	}
+	other := cfg()
+	other.Dial = (&memory{}).dial
+	if !c.Same(other) {
+		t.Error("Dial is compared")
+	}
 	for name, change := range map[string]func(*Config){
 		"name":       func(c *Config) { c.Name = "b" },
 		"base":       func(c *Config) { c.Base = parse(t, "https://api.test/v2") },

@@ -155,12 +155,18 @@ func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // bubble returns a client whose upstream is h, both inside the caller's synctest bubble, and what ends them.
 func bubble(t testing.TB, h http.HandlerFunc) (*Client, func()) {
 	t.Helper()
+	return bubbleOf(t, Config{}, h)
+}
+
+// bubbleOf is a bubble whose client has what else cfg says.
+func bubbleOf(t testing.TB, cfg Config, h http.HandlerFunc) (*Client, func()) {
+	t.Helper()
 	m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
 	s := &http.Server{Handler: h}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.Serve(m) })
-	c := New(Config{Name: "a", Base: parse(t, inMemory)})
-	c.base.DialContext = m.dial
+	cfg.Name, cfg.Base, cfg.Dial = "a", parse(t, inMemory), m.dial
+	c := New(cfg)
 	return c, func() {
 		c.CloseIdle()
 		_ = s.Close()

@@ -61,8 +61,9 @@ func TestBackoff(t *testing.T) {
 	})
 	t.Run("cut short keeps the error", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := New(Config{Base: parse(t, inMemory)})
-			c.base.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }
+			c := New(Config{Base: parse(t, inMemory), Dial: func(context.Context, string, string) (net.Conn, error) {
+				return nil, errors.New("no route")
+			}})
 			parent, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			ctx, w := NewWatch(parent)

@@ -19,13 +19,20 @@ import (
 
 func traceContext() propagation.TextMapPropagator { return propagation.TraceContext{} }
 
+// tracers returns a provider of spans and what they end up in.
+func tracers() (*sdktrace.TracerProvider, *tracetest.SpanRecorder) {
+	spans := tracetest.NewSpanRecorder()
+	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), spans
+}
+
 // recorded returns a client together with the spans and metrics it makes.
 func recorded(t *testing.T, base string, p propagation.TextMapPropagator) (*Client, *tracetest.SpanRecorder, *sdkmetric.ManualReader) {
 	t.Helper()
-	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
+	provider, spans := tracers()
+	reader := sdkmetric.NewManualReader()
 	c := New(Config{
 		Name: "a", Base: parse(t, base), Propagator: p,
-		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+		TracerProvider: provider,
 		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
 	})
 	t.Cleanup(c.CloseIdle)

@@ -1,7 +1,7 @@
 upstream "anthropic" {
   base_url = "https://api.anthropic.com"
   wires    = ["anthropic-messages"]
-  clients  = ["claude-cod"] # ERROR: Unknown client "claude-cod" # ERROR: upstream.clients is not available yet
+  clients  = ["claude-cod"] # ERROR: Unknown client "claude-cod"
 }
 
 upstream "anthropic" { # ERROR: Duplicate upstream "anthropic"
@@ -24,7 +24,7 @@ upstream "" { # ERROR: Empty upstream name # WARN: Unused upstream ""
   wires    = ["anthropic-messages"]
 }
 
-client "claude-code" { # ERROR: client is not available yet
+client "claude-code" {
   user_agent = "claude-cli/*"
 }
 
@@ -46,7 +46,7 @@ model "what?" { # ERROR: Invalid model id
 auth {
   key "a" {
     secret = env("KEY_A")
-    group  = "team-b" # ERROR: Unknown group "team-b" # ERROR: auth.key.group is not available yet
+    group  = "team-b" # ERROR: Unknown group "team-b"
   }
   key "a" { # ERROR: Duplicate key "a"
     secret = env("NONE", "") # ERROR: Empty key
@@ -54,25 +54,29 @@ auth {
   }
 }
 
-group "team-a" { # ERROR: group is not available yet
+group "team-a" {
   upstreams = [
     "anthropic",
     "anthropik", # ERROR: Unknown upstream "anthropik"
   ]
 }
 
-preset "coding" { # ERROR: preset is not available yet
+preset "coding" {
   models  = ["sonnet", "reviewing", "opus"] # ERROR: Unknown model or preset "opus" # ERROR: Preset contains itself
   weights = { sonet = 3 } # ERROR: Weight for "sonet"
 }
 
-preset "reviewing" { # ERROR: preset is not available yet
+preset "reviewing" {
   models = ["coding"] # ERROR: Preset contains itself
 }
 
-preset "coding" { # ERROR: preset is not available yet # ERROR: Duplicate preset "coding" # ERROR: Preset "coding" has no models
+preset "coding" { # ERROR: Duplicate preset "coding" # ERROR: Preset "coding" has no models
 }
 
 passthrough { # ERROR: passthrough is not available yet
   upstreams = ["antropic"] # ERROR: Unknown upstream "antropic"
+}
+
+preset "alone" {
+  models = ["alone"] # ERROR: Preset contains itself
 }

@@ -24,8 +24,15 @@ upstream "a" {
   drop           = ["", "model"] # ERROR: Empty field name # ERROR: The field model cannot be changed here
   rename         = { a = "b", c = "b" } # ERROR: Rename to "b" is ambiguous
   developer_role = "keeep" # ERROR: Unknown developer_role
+  max_concurrent = -1      # ERROR: Negative max_concurrent
+  cache_ttl      = "-5m"   # ERROR: Negative cache_ttl
   timeouts {
     idle = "-1s" # ERROR: Negative idle
+  }
+  health_check {
+    path     = "models" # ERROR: Invalid path
+    interval = "0s"     # ERROR: Invalid interval
+    failures = 0        # ERROR: Invalid failures
   }
 }
 
@@ -55,6 +62,27 @@ upstream "f" {
   mode     = "twice"      # ERROR: Unknown mode
 }
 
+model "heavy" { # ERROR: Every weight is 0
+  strategy = "weighted"
+  target "a" {
+    weight = 0
+  }
+}
+
+preset "light" {
+  strategy      = "weighted"
+  affinity_pool = 0              # ERROR: Invalid affinity_pool
+  models        = ["heavy", "m"]
+  weights       = { heavy = 0, m = 0 } # ERROR: Every weight is 0
+}
+
+preset "lost" {
+  strategy      = "afinity" # ERROR: Unknown strategy
+  affinity_pool = 3
+  models        = ["m"]
+  defaults      = { model = "x" } # ERROR: The field model cannot be changed here
+}
+
 model "m" {
   wires    = ["openai-chat"]
   strategy = "failovr" # ERROR: Unknown strategy
@@ -79,21 +107,31 @@ model "m" {
 }
 
 affinity {
-  mode = "maybe" # ERROR: Unknown mode
+  mode    = "maybe" # ERROR: Unknown mode
+  sources = [
+    "session_id",
+    "x-sesion-id", # ERROR: Unknown sources
+  ]
 }
 
 cooling {
   rate_limit {
-    scope = "target" # ERROR: Unknown scope
+    scope = "session" # ERROR: Unknown scope
   }
   server {
     after = 0 # ERROR: Invalid after
   }
-  none_eligible = "never" # ERROR: Unknown none_eligible
+  none_eligible = "never"   # ERROR: Unknown none_eligible
+  scope         = "session" # ERROR: Unknown scope
+  healthy_on    = "bytes"   # ERROR: Unknown healthy_on
 }
 
 failover {
-  stream_error = "both" # ERROR: Unknown stream_error
+  stream_error = "both"       # ERROR: Unknown stream_error
+  move_on      = "never"      # ERROR: Unknown move_on
+  commit_on    = "byte"       # ERROR: Unknown commit_on
+  all_failed   = "badgateway" # ERROR: Unknown all_failed
+  distinct     = "model"      # ERROR: Unknown distinct
 }
 
 state "disk" {} # ERROR: Unknown kind

@@ -35,6 +35,24 @@ model "n" { # WARN: Model "n" cannot be served
   target "off" {}
 }
 
+model "o" {
+  affinity_pool = 2 # WARN: Unused affinity_pool
+  target "a" {}
+}
+
+model "p" { # WARN: Model "p" is hidden
+  target "a" {}
+}
+
+preset "p" {
+  strategy      = "rendezvous"
+  affinity_pool = 2 # WARN: Unused affinity_pool
+  models        = ["m", "p"]
+}
+
+client "nobody" { # WARN: Client "nobody" matches nothing
+}
+
 auth {
   key "k" {
     secret = "${"lit"}eral" # WARN: Literal secret

@@ -1,4 +1,4 @@
-package router
+package verdict
 
 import (
 	"net/http"
@@ -15,22 +15,22 @@ import (
 )
 
 // answered is the evidence of an HTTP answer whose body the wire reads.
-func answered(w wire.Name, status int, body string, header ...string) evidence {
-	return evidence{status: status, header: headers(header...), body: []byte(body), failure: wire.ByName(w).ErrorOf([]byte(body))}
+func answered(w wire.Name, status int, body string, header ...string) Evidence {
+	return Evidence{Status: status, Header: headers(header...), Body: []byte(body), Failure: wire.ByName(w).ErrorOf([]byte(body))}
 }
 
 // told is the evidence of an error that came in band.
-func told(f wire.Failure) evidence { return evidence{status: 200, inBand: true, failure: f} }
+func told(f wire.Failure) Evidence { return Evidence{Status: 200, InBand: true, Failure: f} }
 
 // ruling is what a test wants of a verdict, in one line: move, class, error.type, and scope, reason and hint of the failure.
-func ruling(v verdict) string {
-	words := []string{[]string{"serve", "failOver", "giveBack", "stop"}[v.move], v.class, v.errorType}
-	if v.blame {
-		words = append(words, string(v.failure.Scope), string(v.failure.Reason))
-		if v.failure.Hint.After > 0 {
-			words = append(words, string(v.failure.Hint.Source), v.failure.Hint.After.String())
+func ruling(v Verdict) string {
+	words := []string{[]string{"serve", "failOver", "giveBack", "stop"}[v.Move], v.Class, v.ErrorType}
+	if v.Blame {
+		words = append(words, string(v.Failure.Scope), string(v.Failure.Reason))
+		if v.Failure.Hint.After > 0 {
+			words = append(words, string(v.Failure.Hint.Source), v.Failure.Hint.After.String())
 		}
-	} else if v.failure != (health.Failure{}) {
+	} else if v.Failure != (health.Failure{}) {
 		words = append(words, "a failure without blame")
 	}
 	return strings.Join(words, " ")
@@ -47,19 +47,19 @@ func TestJudge(t *testing.T) {
 		callerRow   = "giveBack caller_invalid_request "
 		rejectedRow = "failOver provider_rejected 400 session rejected"
 	)
-	cut := func(kind string, committed bool) evidence {
-		return evidence{status: 200, kind: kind, committed: committed}
+	cut := func(kind string, committed bool) Evidence {
+		return Evidence{Status: 200, Kind: kind, Committed: committed}
 	}
 	for _, c := range []struct {
 		name string
-		e    evidence
+		e    Evidence
 		want string
 	}{
-		{"a complete answer", evidence{status: 200, complete: true, committed: true}, "serve  "},
-		{"the client left after the end", evidence{status: 200, complete: true, gone: true}, "serve  "},
-		{"the client left", evidence{kind: telemetry.Other, gone: true}, "stop caller_cancelled "},
-		{"the client left a stream", evidence{status: 200, kind: telemetry.ErrorConnectionReset, committed: true, gone: true}, "stop caller_cancelled "},
-		{"the client left an error", evidence{status: 429, gone: true}, "stop caller_cancelled "},
+		{"a complete answer", Evidence{Status: 200, Complete: true, Committed: true}, "serve  "},
+		{"the client left after the end", Evidence{Status: 200, Complete: true, Gone: true}, "serve  "},
+		{"the client left", Evidence{Kind: telemetry.Other, Gone: true}, "stop caller_cancelled "},
+		{"the client left a stream", Evidence{Status: 200, Kind: telemetry.ErrorConnectionReset, Committed: true, Gone: true}, "stop caller_cancelled "},
+		{"the client left an error", Evidence{Status: 429, Gone: true}, "stop caller_cancelled "},
 
 		// 429 with a usage-limit body or a rejected unified window.
 		{"opencode's weekly limit", answered(chat, 429, `{"type":"error","error":{"type":"GoUsageLimitError","message":"Weekly usage limit reached. Resets in 3 days."}}`), quotaRow + " body 72h0m0s"},
@@ -122,25 +122,25 @@ func TestJudge(t *testing.T) {
 		{"502 page", answered(chat, 502, `<html>Bad Gateway</html>`, "retry-after: 9"), "failOver provider_server_error 502 target server_error"},
 		{"504", answered(chat, 504, ``), "failOver provider_timeout 504 target timeout"},
 		{"a redirect", answered(chat, 302, ``), "failOver provider_server_error 302 target server_error"},
-		{"DNS", evidence{kind: telemetry.ErrorDNS}, "failOver provider_connection_failed dns_error target connection"},
-		{"refused", evidence{kind: telemetry.ErrorConnectionRefused}, "failOver provider_connection_failed connection_refused target connection"},
-		{"reset", evidence{kind: telemetry.ErrorConnectionReset}, "failOver provider_connection_failed connection_reset target connection"},
-		{"TLS", evidence{kind: telemetry.ErrorTLS}, "failOver provider_connection_failed tls_error target connection"},
-		{"no name for it", evidence{kind: telemetry.Other}, "failOver provider_connection_failed _OTHER target connection"},
-		{"header timeout", evidence{kind: telemetry.ErrorTimeout}, "failOver provider_timeout timeout target timeout"},
+		{"DNS", Evidence{Kind: telemetry.ErrorDNS}, "failOver provider_connection_failed dns_error target connection"},
+		{"refused", Evidence{Kind: telemetry.ErrorConnectionRefused}, "failOver provider_connection_failed connection_refused target connection"},
+		{"reset", Evidence{Kind: telemetry.ErrorConnectionReset}, "failOver provider_connection_failed connection_reset target connection"},
+		{"TLS", Evidence{Kind: telemetry.ErrorTLS}, "failOver provider_connection_failed tls_error target connection"},
+		{"no name for it", Evidence{Kind: telemetry.Other}, "failOver provider_connection_failed _OTHER target connection"},
+		{"header timeout", Evidence{Kind: telemetry.ErrorTimeout}, "failOver provider_timeout timeout target timeout"},
 		{"first-event timeout", cut(telemetry.ErrorTimeout, false), "failOver provider_timeout timeout target timeout"},
-		{"no HTTP", evidence{kind: telemetry.ErrorInvalidResponse}, "failOver provider_invalid_response invalid_response target unusable"},
+		{"no HTTP", Evidence{Kind: telemetry.ErrorInvalidResponse}, "failOver provider_invalid_response invalid_response target unusable"},
 
 		// 200 that is no answer.
-		{"without output", evidence{status: 200, unusable: true}, "failOver provider_unusable invalid_response target unusable"},
-		{"a page", evidence{status: 200, unusable: true, invalid: true, body: []byte(`<html>overloaded</html>`)}, "failOver provider_invalid_response invalid_response target unusable"},
+		{"without output", Evidence{Status: 200, Unusable: true}, "failOver provider_unusable invalid_response target unusable"},
+		{"a page", Evidence{Status: 200, Unusable: true, Invalid: true, Body: []byte(`<html>overloaded</html>`)}, "failOver provider_invalid_response invalid_response target unusable"},
 		{"a stream that ends before its end", cut(telemetry.ErrorStreamTruncated, false), "failOver provider_stream_truncated stream_truncated target stream"},
 
 		// After commit nothing is replayed.
 		{"cut after commit", cut(telemetry.ErrorStreamTruncated, true), "giveBack provider_stream_truncated stream_truncated target stream"},
 		{"reset after commit", cut(telemetry.ErrorConnectionReset, true), "giveBack provider_stream_truncated connection_reset target stream"},
 		{"stalled after commit", cut(telemetry.ErrorTimeout, true), "giveBack provider_stream_truncated timeout target stream"},
-		{"error in band after commit", evidence{status: 200, inBand: true, committed: true, failure: wire.Failure{Type: "overloaded_error"}}, "giveBack provider_overloaded 529 target overloaded"},
+		{"error in band after commit", Evidence{Status: 200, InBand: true, Committed: true, Failure: wire.Failure{Type: "overloaded_error"}}, "giveBack provider_overloaded 529 target overloaded"},
 
 		// Opaque.
 		{"400 without a body", answered(chat, 400, ``), rejectedRow},
@@ -213,7 +213,7 @@ func TestJudge(t *testing.T) {
 		{"error as finish reason", told(wire.Failure{Type: "error"}), "failOver provider_server_error 500 target server_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ruling(policy{}.judge(hintNow, c.e))); diff != "" {
+			if diff := cmp.Diff(c.want, ruling(Policy{}.Judge(hintNow, c.e))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -223,11 +223,11 @@ func TestJudge(t *testing.T) {
 // A limit that names what was asked for is that model's, even where it does not say that it is a model.
 func TestALimitThatNamesTheModelIsTheModels(t *testing.T) {
 	e := answered(wire.Chat, 429, `{"error":{"message":"Your organization may not call GPT-9 that often"}}`)
-	if v := (policy{}).judge(hintNow, e); v.failure.Scope != health.ScopeAccount {
+	if v := (Policy{}).Judge(hintNow, e); v.Failure.Scope != health.ScopeAccount {
 		t.Errorf("without the model: %s", ruling(v))
 	}
-	e.model = "gpt-9"
-	if v := (policy{}).judge(hintNow, e); v.failure.Scope != health.ScopeTarget {
+	e.Model = "gpt-9"
+	if v := (Policy{}).Judge(hintNow, e); v.Failure.Scope != health.ScopeTarget {
 		t.Errorf("with the model: %s", ruling(v))
 	}
 }
@@ -235,24 +235,24 @@ func TestALimitThatNamesTheModelIsTheModels(t *testing.T) {
 func TestRetryable(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		e    evidence
+		e    Evidence
 		want bool
 	}{
-		{"502", evidence{status: 502}, true},
-		{"503", evidence{status: 503}, true},
-		{"504", evidence{status: 504}, true},
-		{"529", evidence{status: 529}, true},
+		{"502", Evidence{Status: 502}, true},
+		{"503", Evidence{Status: 503}, true},
+		{"504", Evidence{Status: 504}, true},
+		{"529", Evidence{Status: 529}, true},
 		{"502 in band", told(wire.Failure{Status: 502}), true},
 		{"busy in band", told(wire.Failure{Type: "overloaded_error"}), true},
-		{"refused", evidence{kind: telemetry.ErrorConnectionRefused}, true},
-		{"500", evidence{status: 500}, false},
-		{"429", evidence{status: 429}, false},
-		{"a timeout has cost enough", evidence{kind: telemetry.ErrorTimeout}, false},
-		{"no usable answer", evidence{status: 200, unusable: true}, false},
-		{"a stream has begun", evidence{status: 200, kind: telemetry.ErrorConnectionReset, committed: true}, false},
+		{"refused", Evidence{Kind: telemetry.ErrorConnectionRefused}, true},
+		{"500", Evidence{Status: 500}, false},
+		{"429", Evidence{Status: 429}, false},
+		{"a timeout has cost enough", Evidence{Kind: telemetry.ErrorTimeout}, false},
+		{"no usable answer", Evidence{Status: 200, Unusable: true}, false},
+		{"a stream has begun", Evidence{Status: 200, Kind: telemetry.ErrorConnectionReset, Committed: true}, false},
 		{"400", answered(wire.Chat, 400, ``), false},
 	} {
-		if got := (policy{}).judge(hintNow, c.e).retryable; got != c.want {
+		if got := (Policy{}).Judge(hintNow, c.e).Retryable; got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -279,10 +279,10 @@ func TestProviderCode(t *testing.T) {
 
 func TestFailureCarriesTheStatus(t *testing.T) {
 	for _, c := range []struct {
-		e    evidence
+		e    Evidence
 		want int
-	}{{evidence{status: 500}, 500}, {told(wire.Failure{Status: 502}), 502}, {told(wire.Failure{}), 0}, {evidence{kind: telemetry.ErrorDNS}, 0}} {
-		if got := (policy{}).judge(hintNow, c.e).failure; got.Status != c.want || got.ErrorType == "" {
+	}{{Evidence{Status: 500}, 500}, {told(wire.Failure{Status: 502}), 502}, {told(wire.Failure{}), 0}, {Evidence{Kind: telemetry.ErrorDNS}, 0}} {
+		if got := (Policy{}).Judge(hintNow, c.e).Failure; got.Status != c.want || got.ErrorType == "" {
 			t.Errorf("%+v, want %d", got, c.want)
 		}
 	}
@@ -295,7 +295,7 @@ func TestRulingsAreWhole(t *testing.T) {
 	}
 	for c := isCancelled; c <= isCaller; c++ {
 		r := rulings[c]
-		if r.class == "" || (r.reason == "") != (r.scope == "") || r.reason != "" && r.next != failOver {
+		if r.class == "" || (r.reason == "") != (r.scope == "") || r.reason != "" && r.next != FailOver {
 			t.Errorf("class %d: %+v", c, r)
 		}
 	}
@@ -309,13 +309,14 @@ func TestRulingsAreWhole(t *testing.T) {
 }
 
 func TestPolicyIsTheConfigurations(t *testing.T) {
-	got := policyOf(&settings.Config{Cooling: settings.Cooling{
+	got := PolicyOf(&settings.Config{Cooling: settings.Cooling{
+		Scope:     "target",
 		RateLimit: settings.RateLimitBackoff{Base: 1, Cap: 2, Scope: "account"}, Auth: settings.Backoff{Base: 3, Cap: 4}, Billing: settings.Backoff{Base: 5, Cap: 6},
 		Server: settings.ServerBackoff{Base: 7, Cap: 8, After: 9}, QuotaDefault: 10, HintCap: 11, ProbeEvery: 12, OutageWindow: 13, Exclusion: 14,
-	}}).health()
+	}}).Health()
 	want := health.Policy{
 		RateLimit: health.Backoff{Base: 1, Cap: 2}, Auth: health.Backoff{Base: 3, Cap: 4}, Billing: health.Backoff{Base: 5, Cap: 6},
-		Server: health.Backoff{Base: 7, Cap: 8, After: 9}, RateLimitAccount: true, QuotaDefault: 10, HintCap: 11, ProbeEvery: 12,
+		Server: health.Backoff{Base: 7, Cap: 8, After: 9}, Scope: health.ScopeTarget, RateLimitScope: health.ScopeAccount, QuotaDefault: 10, HintCap: 11, ProbeEvery: 12,
 		OutageWindow: 13, Exclusion: 14, ModelMissing: 5 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -325,7 +326,7 @@ func TestPolicyIsTheConfigurations(t *testing.T) {
 
 func TestOnlyLimitsAndOverloadMustSayWhen(t *testing.T) {
 	for status := 100; status < 600; status++ {
-		if mustSayWhen(status) != (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) || isSuccess(status) != (status >= 200 && status < 300) {
+		if MustSayWhen(status) != (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) || IsSuccess(status) != (status >= 200 && status < 300) {
 			t.Error(status)
 		}
 	}
@@ -338,9 +339,9 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body, retry string, inBand bool) {
 		for _, w := range wire.All {
 			e := answered(w.Name, status, body, "retry-after: "+retry)
-			e.inBand = inBand
-			v := policy{}.judge(hintNow, e)
-			if (v.move == serve) != (v.class == "") || v.blame != (v.failure.Reason != "") || v.move == failOver && !v.blame || len(v.code) > 64 {
+			e.InBand = inBand
+			v := Policy{}.Judge(hintNow, e)
+			if (v.Move == Serve) != (v.Class == "") || v.Blame != (v.Failure.Reason != "") || v.Move == FailOver && !v.Blame || len(v.Code) > 64 {
 				t.Fatalf("%+v of %+v", v, e)
 			}
 		}
@@ -350,9 +351,9 @@ func FuzzJudge(f *testing.F) {
 func BenchmarkJudge(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		e    evidence
+		e    Evidence
 	}{
-		{"success", evidence{status: 200, complete: true}},
+		{"success", Evidence{Status: 200, Complete: true}},
 		{"500", answered(wire.Chat, 500, `{"error":{"message":"oops","type":"server_error"}}`)},
 		{"429", answered(wire.Messages, 429, `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your rate limit"}}`, "retry-after: 17")},
 		{"429 searched to the end", answered(wire.Messages, 429, `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your rate limit"}}`)},
@@ -361,7 +362,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				policy{}.judge(hintNow, c.e)
+				Policy{}.Judge(hintNow, c.e)
 			}
 		})
 	}

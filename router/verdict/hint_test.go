@@ -1,4 +1,4 @@
-package router
+package verdict
 
 import (
 	"net/http"

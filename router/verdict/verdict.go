@@ -1,4 +1,6 @@
-package router
+// Package verdict says what the end of an attempt means: for the request, for the target's health and for the books. It
+// alone knows what a status code and the words of an error stand for, and must not know who is tried next.
+package verdict
 
 import (
 	"net/http"
@@ -6,65 +8,46 @@ import (
 	"time"
 
 	"github.com/signalbox-llm/signalbox/router/health"
-	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
-// evidence is what one attempt left behind.
-type evidence struct {
-	status    int // 0: no response
-	header    http.Header
-	body      []byte       // of an answer that failed, as plain bytes; may be nil
-	failure   wire.Failure // the error that the body or an event told
-	kind      string       // error.type of a transport error, "" if there was none
-	model     string       // what the upstream was asked for, "" if not known
-	inBand    bool         // the failure came inside a 200
-	unusable  bool         // a 200 without output
-	invalid   bool         // and not even of the right form: HTML, or no JSON object
-	committed bool         // something had reached the client
-	complete  bool         // the answer came to its proper end
-	gone      bool         // the client went away
+// Evidence is what one attempt left behind.
+type Evidence struct {
+	Status    int // 0: no response
+	Header    http.Header
+	Body      []byte       // of an answer that failed, as plain bytes; may be nil
+	Failure   wire.Failure // the error that the body or an event told
+	Kind      string       // error.type of a transport error, "" if there was none
+	Model     string       // what the upstream was asked for, "" if not known
+	InBand    bool         // the failure came inside a 200
+	Unusable  bool         // a 200 without output
+	Invalid   bool         // and not even of the right form: HTML, or no JSON object
+	Committed bool         // something had reached the client
+	Complete  bool         // the answer came to its proper end
+	Gone      bool         // the client went away
 }
 
-// move is what follows from a verdict.
-type move uint8
+// Move is what follows from a verdict.
+type Move uint8
 
 const (
-	serve    move = iota // all went well
-	failOver             // the next target may do better
-	giveBack             // no other target would: the client gets the answer as it is
-	stop                 // nobody is there to answer
+	Serve    Move = iota // all went well
+	FailOver             // the next target may do better
+	GiveBack             // no other target would: the client gets the answer as it is
+	Stop                 // nobody is there to answer
 )
 
-// verdict is what an attempt's end means for the request, for the target's health, and for the books.
-type verdict struct {
-	move      move
-	blame     bool           // book failure with the ledger
-	failure   health.Failure // without its session
-	class     string         // signalbox.error.class, "" when all went well
-	errorType string         // error.type, "" when all went well or the client went away
-	retryable bool           // the same target may well do better in a moment
-	code      string         // the provider's own word for the error, at most 64 bytes
-}
-
-// policy is what a configuration says about failures.
-type policy struct{ cooling settings.Cooling }
-
-func policyOf(cfg *settings.Config) policy { return policy{cfg.Cooling} }
-
-// health is the part that the ledger carries out.
-func (p policy) health() health.Policy {
-	c := &p.cooling
-	return health.Policy{
-		RateLimit:        health.Backoff{Base: c.RateLimit.Base, Cap: c.RateLimit.Cap},
-		Auth:             health.Backoff{Base: c.Auth.Base, Cap: c.Auth.Cap},
-		Billing:          health.Backoff{Base: c.Billing.Base, Cap: c.Billing.Cap},
-		Server:           health.Backoff{Base: c.Server.Base, Cap: c.Server.Cap, After: c.Server.After},
-		RateLimitAccount: c.RateLimit.Scope == "account",
-		QuotaDefault:     c.QuotaDefault, HintCap: c.HintCap, ProbeEvery: c.ProbeEvery, OutageWindow: c.OutageWindow,
-		Exclusion: c.Exclusion, ModelMissing: 5 * time.Minute,
-	}
+// Verdict is what an attempt's end means for the request, for the target's health, and for the books.
+type Verdict struct {
+	Move      Move
+	Blame     bool           // book failure with the ledger
+	Failure   health.Failure // without its session
+	Class     string         // signalbox.error.class, "" when all went well
+	ErrorType string         // error.type, "" when all went well or the client went away
+	Retryable bool           // the same target may well do better in a moment
+	Heals     bool           // no success for the client, but the target has shown that it is well
+	Code      string         // the provider's own word for the error, at most 64 bytes
 }
 
 // class is one kind of end; rulings says what follows from it.
@@ -98,28 +81,28 @@ var rulings = [...]struct {
 	class  string
 	reason health.Reason // "" = nobody is to blame
 	scope  health.Scope
-	next   move
+	next   Move
 	status int
 }{
-	isFine:         {"", "", "", serve, 0},
-	isCancelled:    {telemetry.ClassCancelled, "", "", stop, 0},
-	isQuota:        {telemetry.ClassQuotaExhausted, health.Quota, health.ScopeAccount, failOver, 429},
-	isRateLimit:    {telemetry.ClassRateLimited, health.RateLimit, health.ScopeTarget, failOver, 429},
-	isOverloaded:   {telemetry.ClassOverloaded, health.Overloaded, health.ScopeTarget, failOver, 529},
-	isAuth:         {telemetry.ClassAuthFailed, health.Auth, health.ScopeAccount, failOver, 401},
-	isBilling:      {telemetry.ClassBilling, health.Billing, health.ScopeAccount, failOver, 402},
-	isServer:       {telemetry.ClassServerError, health.ServerError, health.ScopeTarget, failOver, 500},
-	isTimeout:      {telemetry.ClassTimeout, health.Timeout, health.ScopeTarget, failOver, 504},
-	isConnection:   {telemetry.ClassConnectionFailed, health.Connection, health.ScopeTarget, failOver, 0},
-	isCut:          {telemetry.ClassStreamTruncated, health.Stream, health.ScopeTarget, failOver, 0},
-	isUnusable:     {telemetry.ClassUnusable, health.Unusable, health.ScopeTarget, failOver, 0},
-	isInvalid:      {telemetry.ClassInvalidResponse, health.Unusable, health.ScopeTarget, failOver, 0},
-	isRejected:     {telemetry.ClassProviderRejected, health.Rejected, health.ScopeSession, failOver, 400},
-	isModelMissing: {telemetry.ClassModelMissing, health.ModelMissing, health.ScopeTarget, failOver, 404},
-	isForeign:      {telemetry.ClassInvalidRequest, "", "", giveBack, 400},
-	isForbidden:    {telemetry.ClassInvalidRequest, "", "", giveBack, 403},
-	isTooLarge:     {telemetry.ClassTooLarge, "", "", giveBack, 413},
-	isCaller:       {telemetry.ClassInvalidRequest, "", "", giveBack, 400},
+	isFine:         {"", "", "", Serve, 0},
+	isCancelled:    {telemetry.ClassCancelled, "", "", Stop, 0},
+	isQuota:        {telemetry.ClassQuotaExhausted, health.Quota, health.ScopeAccount, FailOver, 429},
+	isRateLimit:    {telemetry.ClassRateLimited, health.RateLimit, health.ScopeTarget, FailOver, 429},
+	isOverloaded:   {telemetry.ClassOverloaded, health.Overloaded, health.ScopeTarget, FailOver, 529},
+	isAuth:         {telemetry.ClassAuthFailed, health.Auth, health.ScopeAccount, FailOver, 401},
+	isBilling:      {telemetry.ClassBilling, health.Billing, health.ScopeAccount, FailOver, 402},
+	isServer:       {telemetry.ClassServerError, health.ServerError, health.ScopeTarget, FailOver, 500},
+	isTimeout:      {telemetry.ClassTimeout, health.Timeout, health.ScopeTarget, FailOver, 504},
+	isConnection:   {telemetry.ClassConnectionFailed, health.Connection, health.ScopeTarget, FailOver, 0},
+	isCut:          {telemetry.ClassStreamTruncated, health.Stream, health.ScopeTarget, FailOver, 0},
+	isUnusable:     {telemetry.ClassUnusable, health.Unusable, health.ScopeTarget, FailOver, 0},
+	isInvalid:      {telemetry.ClassInvalidResponse, health.Unusable, health.ScopeTarget, FailOver, 0},
+	isRejected:     {telemetry.ClassProviderRejected, health.Rejected, health.ScopeSession, FailOver, 400},
+	isModelMissing: {telemetry.ClassModelMissing, health.ModelMissing, health.ScopeTarget, FailOver, 404},
+	isForeign:      {telemetry.ClassInvalidRequest, "", "", GiveBack, 400},
+	isForbidden:    {telemetry.ClassInvalidRequest, "", "", GiveBack, 403},
+	isTooLarge:     {telemetry.ClassTooLarge, "", "", GiveBack, 413},
+	isCaller:       {telemetry.ClassInvalidRequest, "", "", GiveBack, 400},
 }
 
 // clues are the words that decide, and no other words do. names stand in an error's type or code, phrases in its message
@@ -191,71 +174,80 @@ var clues = []struct {
 	},
 }
 
-// judge says what an attempt's end means. Nothing else in the router looks at what a status code stands for.
-func (p policy) judge(now time.Time, e evidence) verdict {
+// Judge says what an attempt's end means. Nothing else in the router looks at what a status code stands for.
+func (p Policy) Judge(now time.Time, e Evidence) Verdict {
+	if p.AnyAnswer && e.Committed && (e.InBand || e.Unusable) {
+		e.Complete = true
+	}
 	c := e.classify(now)
 	rule := &rulings[c]
-	v := verdict{move: rule.next, class: rule.class}
+	v := Verdict{Move: rule.next, Class: rule.class}
 	if c == isFine || c == isCancelled {
 		return v
 	}
-	v.errorType, v.code, v.retryable = e.errorType(rule.status), providerCode(e.failure), e.retryable(c)
-	if e.committed {
-		v.move = giveBack
+	v.ErrorType, v.Code, v.Retryable = e.errorType(rule.status), providerCode(e.Failure), e.retryable(c)
+	if rule.reason != "" {
+		v.Blame = true
+		v.Failure = health.Failure{Reason: rule.reason, Scope: rule.scope, ErrorType: v.ErrorType, Status: e.failingStatus()}
+		e.hint(now, c, &v.Failure)
 	}
-	if rule.reason == "" {
-		return v
+	p.moves(&e, &v)
+	if e.Committed {
+		v.Move = GiveBack
 	}
-	v.blame = true
-	v.failure = health.Failure{Reason: rule.reason, Scope: rule.scope, ErrorType: v.errorType, Status: e.failingStatus()}
-	switch c {
-	case isQuota:
-		v.failure.Hint = parseReset(now, e.header, e.text())
-		if modelWindow(e.header) {
-			v.failure.Scope = health.ScopeTarget
-		}
-	case isRateLimit:
-		v.failure.Hint = parseHint(now, e.header, e.text())
-		if e.accountWide() {
-			v.failure.Scope = health.ScopeAccount
-		}
-	case isOverloaded:
-		if d := retryAfter(now, e.header); d > 0 {
-			v.failure.Hint = health.Hint{After: d, Source: health.SourceRetryAfter}
-		}
-	}
+	v.Heals = p.AnyAnswer && v.Move == GiveBack && !v.Blame
 	return v
 }
 
-func (e *evidence) classify(now time.Time) class {
+// hint notes how long the upstream asked to be left alone, and by whom.
+func (e *Evidence) hint(now time.Time, c class, f *health.Failure) {
+	switch c {
+	case isQuota:
+		f.Hint = parseReset(now, e.Header, e.text())
+		if modelWindow(e.Header) {
+			f.Scope = health.ScopeTarget
+		}
+	case isRateLimit:
+		f.Hint = parseHint(now, e.Header, e.text())
+		if e.accountWide() {
+			f.Scope = health.ScopeAccount
+		}
+	case isOverloaded:
+		if d := retryAfter(now, e.Header); d > 0 {
+			f.Hint = health.Hint{After: d, Source: health.SourceRetryAfter}
+		}
+	}
+}
+
+func (e *Evidence) classify(now time.Time) class {
 	switch {
-	case e.complete:
+	case e.Complete:
 		return isFine
-	case e.gone:
+	case e.Gone:
 		return isCancelled
-	case e.inBand:
+	case e.InBand:
 		return e.classifyInBand(now)
-	case e.kind != "":
+	case e.Kind != "":
 		return e.classifyTransport()
-	case e.invalid:
+	case e.Invalid:
 		return isInvalid
-	case e.unusable:
+	case e.Unusable:
 		return isUnusable
-	case isSuccess(e.status):
+	case IsSuccess(e.Status):
 		return isFine
 	}
-	return e.classifyStatus(now, e.status)
+	return e.classifyStatus(now, e.Status)
 }
 
 // classifyTransport is for what broke on the way. What breaks after output began is the stream's fault, stalled or cut;
 // a cut before it is one too, only that another target can still answer.
-func (e *evidence) classifyTransport() class {
+func (e *Evidence) classifyTransport() class {
 	switch {
-	case e.committed, e.kind == telemetry.ErrorStreamTruncated:
+	case e.Committed, e.Kind == telemetry.ErrorStreamTruncated:
 		return isCut
-	case e.kind == telemetry.ErrorTimeout:
+	case e.Kind == telemetry.ErrorTimeout:
 		return isTimeout
-	case e.kind == telemetry.ErrorInvalidResponse:
+	case e.Kind == telemetry.ErrorInvalidResponse:
 		return isInvalid
 	}
 	return isConnection
@@ -263,11 +255,11 @@ func (e *evidence) classifyTransport() class {
 
 // classifyInBand goes by the error's words first: what it calls itself, then a 4xx that it names, then the words of its
 // message, then the 5xx, which any error may carry.
-func (e *evidence) classifyInBand(now time.Time) class {
+func (e *Evidence) classifyInBand(now time.Time) class {
 	if c := e.clue(all&^of(isForbidden), false); c != isFine {
 		return c
 	}
-	status := e.failure.Status
+	status := e.Failure.Status
 	if status/100 == 4 {
 		return e.classifyStatus(now, status)
 	}
@@ -281,7 +273,7 @@ func (e *evidence) classifyInBand(now time.Time) class {
 }
 
 // classifyStatus is the table of statuses.
-func (e *evidence) classifyStatus(now time.Time, status int) class {
+func (e *Evidence) classifyStatus(now time.Time, status int) class {
 	switch status {
 	case http.StatusTooManyRequests:
 		return e.classifyLimit(now)
@@ -293,7 +285,7 @@ func (e *evidence) classifyStatus(now time.Time, status int) class {
 		return isTimeout
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		c := e.either(isCaller, isForeign, isQuota, isBilling, isModelMissing)
-		if c == isCaller && wordless(e.failure.Message) {
+		if c == isCaller && wordless(e.Failure.Message) {
 			return isRejected
 		}
 		return c
@@ -305,7 +297,7 @@ func (e *evidence) classifyStatus(now time.Time, status int) class {
 		return isTooLarge
 	case http.StatusServiceUnavailable:
 		// With a time to come back at it is what the status was made for: busy, and not broken.
-		if retryAfter(now, e.header) > 0 || e.inBand || e.clue(of(isOverloaded), true) != isFine {
+		if retryAfter(now, e.Header) > 0 || e.InBand || e.clue(of(isOverloaded), true) != isFine {
 			return isOverloaded
 		}
 	case 529:
@@ -321,8 +313,8 @@ func (e *evidence) classifyStatus(now time.Time, status int) class {
 }
 
 // classifyLimit tells the kinds of 429 apart. Providers use it for a budget that is spent and for a busy engine too.
-func (e *evidence) classifyLimit(now time.Time) class {
-	if refused, _ := unifiedLimit(now, e.header); refused {
+func (e *Evidence) classifyLimit(now time.Time) class {
+	if refused, _ := unifiedLimit(now, e.Header); refused {
 		return isQuota
 	}
 	if c := e.clue(of(isQuota, isBilling, isOverloaded, isRateLimit), false); c != isFine {
@@ -335,7 +327,7 @@ func (e *evidence) classifyLimit(now time.Time) class {
 }
 
 // classifyDenied tells a bad key from what the request or its model is denied for.
-func (e *evidence) classifyDenied(status int) class {
+func (e *Evidence) classifyDenied(status int) class {
 	c := e.either(isAuth, isQuota, isBilling, isForbidden, isModelMissing)
 	if c == isAuth && status == http.StatusForbidden && e.clue(of(isModelMissing), true) != isFine {
 		return isModelMissing
@@ -345,7 +337,7 @@ func (e *evidence) classifyDenied(status int) class {
 
 // either is one of several classes if a firm clue says so, else fallback. Outside of 429 a spent quota is a matter of
 // billing: it has no reset.
-func (e *evidence) either(fallback class, several ...class) class {
+func (e *Evidence) either(fallback class, several ...class) class {
 	switch c := e.clue(of(several...), false); c {
 	case isFine:
 		return fallback
@@ -358,14 +350,14 @@ func (e *evidence) either(fallback class, several ...class) class {
 
 // errorType is the closed vocabulary of telemetry: the status of an answer that failed, what broke on the way, the status
 // that an error in band names or that its class stands for, and the form of an answer that was of no use.
-func (e *evidence) errorType(standIn int) string {
+func (e *Evidence) errorType(standIn int) string {
 	switch {
-	case e.status >= 300:
-		return strconv.Itoa(e.status)
-	case e.kind != "":
-		return e.kind
-	case e.inBand && e.failure.Status >= 400:
-		return strconv.Itoa(e.failure.Status)
+	case e.Status >= 300:
+		return strconv.Itoa(e.Status)
+	case e.Kind != "":
+		return e.Kind
+	case e.InBand && e.Failure.Status >= 400:
+		return strconv.Itoa(e.Failure.Status)
 	case standIn > 0:
 		return strconv.Itoa(standIn)
 	}
@@ -373,26 +365,26 @@ func (e *evidence) errorType(standIn int) string {
 }
 
 // failingStatus is the HTTP status that goes with a failure, 0 if there is none.
-func (e *evidence) failingStatus() int {
-	if e.status >= 300 {
-		return e.status
+func (e *Evidence) failingStatus() int {
+	if e.Status >= 300 {
+		return e.Status
 	}
-	return e.failure.Status
+	return e.Failure.Status
 }
 
 // retryable reports whether the same target may do better in a moment: what is busy, restarts, or lost a connection.
-func (e *evidence) retryable(c class) bool {
+func (e *Evidence) retryable(c class) bool {
 	switch e.failingStatus() {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return !e.committed
+		return !e.Committed
 	}
-	return !e.committed && (c == isOverloaded || c == isConnection)
+	return !e.Committed && (c == isOverloaded || c == isConnection)
 }
 
-// isSuccess reports whether an answer is to be read as one.
-func isSuccess(status int) bool { return status/100 == 2 }
+// IsSuccess reports whether an answer is to be read as one.
+func IsSuccess(status int) bool { return status/100 == 2 }
 
-// mustSayWhen reports whether an answer that is passed on has to say when to come back.
-func mustSayWhen(status int) bool {
+// MustSayWhen reports whether an answer that is passed on has to say when to come back.
+func MustSayWhen(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }

@@ -1,4 +1,4 @@
-package router
+package verdict
 
 import (
 	"bytes"
@@ -18,10 +18,10 @@ var urls = regexp.MustCompile(`https?://\S+`)
 const plainText = 2 << 10
 
 // message is the text that words are looked for in: the error's own, else a short body that is plain text.
-func (e *evidence) message() string {
-	m := e.failure.Message
+func (e *Evidence) message() string {
+	m := e.Failure.Message
 	if m == "" {
-		body := bytes.TrimSpace(e.body)
+		body := bytes.TrimSpace(e.Body)
 		if len(body) == 0 || len(body) > plainText || body[0] == '<' {
 			return ""
 		}
@@ -35,20 +35,20 @@ func (e *evidence) message() string {
 }
 
 // text is where a hint may stand in an error.
-func (e *evidence) text() []byte {
-	if len(e.body) > 0 {
-		return e.body
+func (e *Evidence) text() []byte {
+	if len(e.Body) > 0 {
+		return e.Body
 	}
-	return []byte(e.failure.Message)
+	return []byte(e.Failure.Message)
 }
 
 // accountWide reports whether a rate limit is said to be the account's. Limits that an organisation has for one model
 // are that model's.
-func (e *evidence) accountWide() bool {
+func (e *Evidence) accountWide() bool {
 	m := strings.ReplaceAll(e.message(), "all models", "")
-	whole := contains(m+" "+strings.ToLower(e.failure.Type+" "+e.failure.Code), []string{"account", "organization", "organisation", "workspace", "subscription"})
+	whole := contains(m+" "+strings.ToLower(e.Failure.Type+" "+e.Failure.Code), []string{"account", "organization", "organisation", "workspace", "subscription"})
 	one := strings.Contains(m, "model") || strings.Contains(m, "reached for ") && strings.Contains(m, " in organization") ||
-		e.model != "" && strings.Contains(m, strings.ToLower(e.model))
+		e.Model != "" && strings.Contains(m, strings.ToLower(e.Model))
 	return whole && !one
 }
 
@@ -101,8 +101,8 @@ func of(classes ...class) (s set) {
 }
 
 // clue finds what the words of an error tell about it, among the classes that may be; loosely if asked to.
-func (e *evidence) clue(among set, loose bool) class {
-	name := strings.ToLower(e.failure.Type + " " + e.failure.Code)
+func (e *Evidence) clue(among set, loose bool) class {
+	name := strings.ToLower(e.Failure.Type + " " + e.Failure.Code)
 	message := e.message()
 	for i := range clues {
 		c := &clues[i]

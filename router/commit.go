@@ -1,0 +1,97 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/signalbox-llm/signalbox/router/verdict"
+	"github.com/signalbox-llm/signalbox/telemetry"
+)
+
+// commit sends headers and what is held. From here on nothing may be tried again.
+func (a *attempt) commit() error {
+	x := a.x
+	x.outcome.committed, x.outcome.status = true, a.ans.status
+	now := x.r.opts.now()
+	x.outcome.firstChunk = now.Sub(x.start)
+	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
+	x.r.emit(Event{Phase: PhaseCommitted, Time: now, Call: x.call, Upstream: a.ans.upstream, UpstreamModel: a.ans.model, Attempt: a.number})
+	if a.ans.stream {
+		a.watch.Cap(a.t.cfg.Timeouts.Stream)
+	}
+	var err error
+	x.await(func() { err = x.emitAnswer(a.ans) })
+	a.ans.held = nil
+	if err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil
+}
+
+// emitAnswer writes an answer's status, headers and what is held of its body.
+func (x *exchange) emitAnswer(a *answer) error {
+	x.answerHeader(a)
+	if !a.stream {
+		x.w.Header()["Content-Length"] = []string{strconv.Itoa(len(a.held))}
+	}
+	x.w.WriteHeader(a.status)
+	if _, err := x.w.Write(a.held); err != nil {
+		return err
+	}
+	if !a.stream {
+		return nil
+	}
+	return flush(x.raw)
+}
+
+// passOn delivers the last attempt's answer although it is a failure: unchanged, and to its end.
+func (a *attempt) passOn(ev verdict.Evidence) error {
+	x := a.x
+	if !a.ans.stream || a.src == nil {
+		return x.deliver(a.ans)
+	}
+	if a.strip != nil {
+		a.ans.held = append(a.ans.held, a.strip.rest()...)
+		a.strip = nil
+	}
+	if err := a.commit(); err != nil {
+		return nil //nolint:nilerr // the client left; the failure that brought us here is booked already
+	}
+	for !ev.Unusable {
+		raw, _, err := a.read()
+		if len(raw) > 0 && a.write(raw) != nil {
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errAborted
+		}
+	}
+	return nil
+}
+
+func flush(w http.ResponseWriter) error {
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+		return nil
+	}
+	return http.NewResponseController(w).Flush()
+}
+
+// breakOff ends a committed answer that broke: the client is told in its own wire, unless the upstream has told it or
+// an event is half sent, and then the connection is cut so that nobody takes the half for the whole.
+func (a *attempt) breakOff(ev verdict.Evidence) error {
+	x := a.x
+	if ev.InBand && !a.cut || ev.Unusable {
+		return nil // told by the upstream itself, and ended as it ended
+	}
+	if x.snap.cfg.Failover.StreamError == "event" && a.ans.stream && !a.half && !a.facts.Failed && !a.src.blind {
+		_ = a.write(x.route.Wire.ErrorEvent(http.StatusBadGateway, "upstream_stream_broken", "the upstream broke off in the middle of its answer"))
+	}
+	return errAborted
+}

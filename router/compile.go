@@ -1,0 +1,210 @@
+package router
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/signalbox-llm/signalbox/router/settings"
+	"github.com/signalbox-llm/signalbox/router/strategy"
+	"github.com/signalbox-llm/signalbox/router/upstream"
+	"github.com/signalbox-llm/signalbox/router/verdict"
+	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate/wire"
+)
+
+// statsWindow is how far back the scores of targets look.
+const statsWindow = 10 * time.Minute
+
+// compile makes a configuration ready. Upstream clients whose address and connect settings are the same are taken over
+// with their warm connections, and so are the statistics of targets that stay.
+func (r *Router) compile(cfg settings.Config, revision int) (*snapshot, map[string]*upstream.Client, error) {
+	s := &snapshot{
+		cfg: cfg, revision: revision, policy: verdict.PolicyOf(&cfg), exact: map[string]*model{}, byName: map[string]*account{},
+		stats: map[statsKey]*strategy.Stats{},
+	}
+	clients := map[string]*upstream.Client{}
+	for i := range s.cfg.Upstreams {
+		a, err := r.compileAccount(&s.cfg, i)
+		if err != nil {
+			return nil, nil, err
+		}
+		clients[a.cfg.Name] = a.client
+		s.byName[a.cfg.Name] = a
+		s.accounts = append(s.accounts, a)
+	}
+	for i := range s.cfg.Presets {
+		r.add(s, r.compilePreset(s, &s.cfg.Presets[i]))
+	}
+	for i := range s.cfg.Models {
+		if m := &s.cfg.Models[i]; s.exact[m.ID] == nil { // else a preset hides it
+			r.add(s, r.compileModel(s, m))
+		}
+	}
+	slices.SortStableFunc(s.globs, func(a, b *model) int { return literals(b.id) - literals(a.id) })
+	s.strange = r.modelRecorders(unknown)
+	s.strange[unknown] = r.tel.Model(unknown, unknown)
+	return s, clients, nil
+}
+
+func (r *Router) add(s *snapshot, m *model) {
+	for _, p := range m.members {
+		m.targets = append(m.targets, p.targets...)
+	}
+	m.recs = r.modelRecorders(m.id)
+	s.models = append(s.models, m)
+	if strings.Contains(m.id, "*") {
+		s.globs = append(s.globs, m)
+	} else {
+		s.exact[m.id] = m
+	}
+}
+
+func (r *Router) compileAccount(cfg *settings.Config, i int) (*account, error) {
+	u := &cfg.Upstreams[i]
+	base, err := url.Parse(u.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %q: base_url is no URL", u.Name)
+	}
+	a := &account{cfg: u, index: i, base: base, rec: r.tel.Upstream(u.Name), address: base.Hostname(), quota: &quota{}}
+	a.port = portOf(base)
+	if a.cacheTTL = u.CacheTTL; a.cacheTTL == 0 {
+		a.cacheTTL = cfg.Affinity.CacheTTL
+	}
+	for _, g := range cfg.Groups {
+		if slices.Contains(g.Upstreams, u.Name) {
+			a.groups = append(a.groups, g.Name)
+		}
+	}
+	for _, name := range u.Wires {
+		a.wires = append(a.wires, wire.ByName(wire.Name(name)))
+	}
+	conf := upstream.Config{
+		Name: u.Name, Base: base, Connect: u.Timeouts.Connect, Dial: r.opts.dial,
+		TracerProvider: r.opts.tracers, MeterProvider: r.opts.meters, Propagator: propagation.NewCompositeTextMapPropagator(),
+	}
+	if cfg.Telemetry.PropagateUpstream {
+		conf.Propagator = propagator
+	}
+	if old := r.clients[u.Name]; old != nil && old.Same(conf) {
+		a.client = old
+	} else {
+		a.client = upstream.New(conf)
+	}
+	if old := r.snap.Load(); old != nil {
+		for _, o := range old.accounts {
+			if o.client == a.client {
+				a.quota = o.quota
+			}
+		}
+	}
+	return a, nil
+}
+
+// compileModel makes a model ready that clients ask for by its own id.
+func (r *Router) compileModel(s *snapshot, m *settings.Model) *model {
+	return &model{id: m.ID, strategy: m.Strategy, members: []*member{r.compileMember(s, m, m.ID, nil)}}
+}
+
+// compilePreset makes a preset ready: presets within it are expanded in place, and of them only the outermost weight
+// counts.
+func (r *Router) compilePreset(s *snapshot, p *settings.Preset) *model {
+	kind, _ := strategy.Lookup(p.Strategy)
+	out := &model{id: p.ID, strategy: p.Strategy, order: kind.New(strategy.Options{Pool: p.AffinityPool}), draws: !kind.Keyed}
+	for _, id := range p.Models {
+		weight, given := p.Weights[id]
+		if !given {
+			weight = 1
+		}
+		for _, m := range expand(&s.cfg, id, []string{p.ID}) {
+			if !slices.ContainsFunc(out.members, func(o *member) bool { return o.cfg == m }) {
+				c := r.compileMember(s, m, p.ID, p.Defaults)
+				c.weight = weight
+				out.members = append(out.members, c)
+			}
+		}
+	}
+	return out
+}
+
+// expand lists the models behind an id that a preset names. An id on the way here already is a model of that name, if
+// there is one; otherwise it would go round in a circle and is left out.
+func expand(cfg *settings.Config, id string, way []string) (list []*settings.Model) {
+	i := slices.IndexFunc(cfg.Presets, func(p settings.Preset) bool { return p.ID == id })
+	if i < 0 || slices.Contains(way, id) {
+		if j := slices.IndexFunc(cfg.Models, func(m settings.Model) bool { return m.ID == id }); j >= 0 {
+			list = append(list, &cfg.Models[j])
+		}
+		return list
+	}
+	way = append(slices.Clone(way), id)
+	for _, next := range cfg.Presets[i].Models {
+		list = append(list, expand(cfg, next, way)...)
+	}
+	return list
+}
+
+// compileMember makes one model ready as part of what clients ask for under an id.
+func (r *Router) compileMember(s *snapshot, m *settings.Model, id string, defaults settings.Fields) *member {
+	kind, _ := strategy.Lookup(m.Strategy)
+	out := &member{cfg: m, weight: 1, order: kind.New(strategy.Options{Pool: m.AffinityPool}), keyed: kind.Keyed}
+	for i := range m.Targets {
+		t := r.compileTarget(s, out, &m.Targets[i], id, defaults)
+		out.weighted = out.weighted || t.weight > 0
+		out.targets = append(out.targets, t)
+	}
+	return out
+}
+
+func (r *Router) compileTarget(s *snapshot, m *member, cfg *settings.Target, id string, defaults settings.Fields) *target {
+	a := s.byName[cfg.Upstream]
+	t := &target{
+		account: a, of: m, model: cfg.Model, weight: cfg.Weight, wire: wire.ByName(wire.Name(cfg.Wire)), label: cfg.Model,
+		shape: shapeOf(&s.cfg, a.cfg, cfg, m.cfg, defaults), recs: map[recorderKey]*telemetry.TargetRecorder{},
+	}
+	requested := t.model
+	if requested == "" {
+		t.label, requested = m.cfg.ID, m.cfg.ID
+		switch {
+		case strings.Contains(m.cfg.ID, "*"):
+			requested = unknown
+		case id != m.cfg.ID:
+			t.model = m.cfg.ID // the client asked for the preset
+		}
+	}
+	for _, w := range a.wires {
+		for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {
+			t.recs[recorderKey{w.Name, op}] = r.tel.Target(telemetry.TargetLabels{
+				Model: id, Upstream: a.cfg.Name, Provider: a.provider(w), RequestModel: requested,
+				Operation: operation(w, op), ServerAddress: a.address, ServerPort: a.port,
+			})
+		}
+	}
+	t.stats = r.statsOf(s, statsKey{a.cfg.Name, t.label})
+	return t
+}
+
+// statsOf finds the statistics of a target, kept over a reload.
+func (r *Router) statsOf(s *snapshot, k statsKey) *strategy.Stats {
+	if s.stats[k] == nil {
+		if old := r.snap.Load(); old != nil {
+			s.stats[k] = old.stats[k]
+		}
+		if s.stats[k] == nil {
+			s.stats[k] = strategy.NewStats(statsWindow)
+		}
+	}
+	return s.stats[k]
+}
+
+func (r *Router) modelRecorders(id string) map[wire.Name]*telemetry.ModelRecorder {
+	recs := map[wire.Name]*telemetry.ModelRecorder{}
+	for _, w := range wire.All {
+		recs[w.Name] = r.tel.Model(id, string(w.Name))
+	}
+	return recs
+}
