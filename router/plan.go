@@ -252,8 +252,11 @@ func (x *exchange) none(out []held) error {
 			limits++
 		}
 		until := b.Until
-		if b.Probing || b.Full {
+		switch {
+		case b.Probing || b.Full:
 			until = now.Add(time.Second)
+		case b.Ejected && until.IsZero() && h.t.cfg.HealthCheck != nil:
+			until = now.Add(h.t.cfg.HealthCheck.Interval) // the next check may let it in
 		}
 		if sooner(until, soonest) {
 			soonest = until
@@ -305,11 +308,13 @@ func tally(out []held) string {
 func (x *exchange) noCandidate() error {
 	why := map[string]int{}
 	for _, t := range x.model.targets {
-		why[x.bars(t)]++
+		if x.upstream == "" || t.cfg.Name == x.upstream {
+			why[x.bars(t)]++
+		}
 	}
 	e := &Error{Kind: "no_targets", Status: http.StatusServiceUnavailable, class: telemetry.ClassNoneEligible}
 	switch {
-	case why[outUpstream] > 0:
+	case len(why) == 0:
 		e.Kind, e.Status, e.Msg = "unknown_model", http.StatusNotFound, "this model has no target at the upstream that the path names"
 		e.class = telemetry.ClassModelUnknown
 	case why[outGroup]+why[outClient] > 0:

@@ -173,6 +173,7 @@ func (v *validator) presets() {
 		total := 0
 		for j, id := range p.Models {
 			v.refer(indexPath(path+".models", j), "model or preset", id, ids)
+			v.concrete(indexPath(path+".models", j), id)
 			if w, ok := p.Weights[id]; ok {
 				total += w
 			} else {
@@ -203,6 +204,19 @@ func (v *validator) acyclic(path, id string) {
 		v.warn(path, summary, text+" The way is cut where it comes back.")
 	default:
 		v.fail(path, summary, text)
+	}
+}
+
+// concrete refuses a pattern within a preset whose targets have no model of their own: the client's word is the preset's
+// id then, and no upstream knows that.
+func (v *validator) concrete(path, id string) {
+	if !strings.Contains(id, "*") {
+		return
+	}
+	for i := range v.cfg.Models {
+		if m := &v.cfg.Models[i]; m.ID == id && slices.ContainsFunc(m.Targets, func(t Target) bool { return t.Model == "" }) {
+			v.fail(path, fmt.Sprintf("Model %q is a pattern", id), "In a preset nobody says what * stands for. Give each of its targets a model.")
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func scopeNamed(name string) health.Scope {
 // moves adapts a verdict to what the configuration has another target tried after. What is not moved on from is given
 // back, and nobody is blamed for it.
 func (p Policy) moves(e *Evidence, v *Verdict) {
-	on := v.Move == FailOver
+	var on bool
 	switch p.MoveOn {
 	case moveOnStatus:
 		s := e.Status

@@ -31,6 +31,7 @@ type Evidence struct {
 // Move is what follows from a verdict.
 type Move uint8
 
+// The moves.
 const (
 	Serve    Move = iota // all went well
 	FailOver             // the next target may do better

@@ -80,3 +80,11 @@ passthrough { # ERROR: passthrough is not available yet
 preset "alone" {
   models = ["alone"] # ERROR: Preset contains itself
 }
+
+model "any-*" {
+  target "anthropic" {}
+}
+
+preset "pattern" {
+  models = ["any-*"] # ERROR: Model "any-*" is a pattern
+}
