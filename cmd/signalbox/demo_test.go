@@ -58,7 +58,7 @@ func quiet(t *testing.T) {
 func TestDemoShowsWhatItAnnounces(t *testing.T) {
 	quiet(t)
 	var out, errs console
-	if status := run(t.Context(), env{&out, &errs}, []string{"demo", "--once"}); status != 0 {
+	if status := run(t.Context(), env{nil, &out, &errs}, []string{"demo", "--once"}); status != 0 {
 		t.Fatalf("status %d\n%s%s", status, out.String(), errs.String())
 	}
 	if errs.String() != "" {
@@ -101,7 +101,7 @@ func TestDemoStaysUntilItIsTold(t *testing.T) {
 	defer stop()
 	var out, errs console
 	status := make(chan int)
-	go func() { status <- run(ctx, env{&out, &errs}, []string{"demo"}) }()
+	go func() { status <- run(ctx, env{nil, &out, &errs}, []string{"demo"}) }()
 	url := out.await(t, `curl -sS (http://\S+)/_router/status\n`)
 
 	client := routertest.NewClient(url)
@@ -131,7 +131,7 @@ func TestDemoSendsToACollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	var out, errs console
-	if status := run(t.Context(), env{&out, &errs}, []string{"demo", "--once", "--otlp", collector.URL}); status != 0 {
+	if status := run(t.Context(), env{nil, &out, &errs}, []string{"demo", "--once", "--otlp", collector.URL}); status != 0 {
 		t.Fatalf("status %d: %s", status, errs.String())
 	}
 	out.await(t, "sent to "+collector.URL)
@@ -149,7 +149,7 @@ func TestDemoTellsThatACollectorIsNotThere(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	var out, errs console
-	if status := run(t.Context(), env{&out, &errs}, []string{"demo", "--once", "--otlp", nobody.URL}); status != 1 {
+	if status := run(t.Context(), env{nil, &out, &errs}, []string{"demo", "--once", "--otlp", nobody.URL}); status != 1 {
 		t.Errorf("status %d", status)
 	}
 	out.await(t, "All 13 requests went as announced")
@@ -174,7 +174,7 @@ func TestDemoColours(t *testing.T) {
 func TestDemoRefusesWrongUse(t *testing.T) {
 	for _, args := range [][]string{{"demo", "more"}, {"demo", "--twice"}} {
 		var out, errs console
-		if status := run(t.Context(), env{&out, &errs}, args); status != 2 {
+		if status := run(t.Context(), env{nil, &out, &errs}, args); status != 2 {
 			t.Errorf("%q: status %d", args, status)
 		}
 	}

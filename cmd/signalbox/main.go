@@ -24,6 +24,7 @@ type command struct {
 
 // env is the world outside, so that tests can bring their own.
 type env struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
@@ -31,6 +32,7 @@ func commands() []command {
 	return []command{
 		{"serve", "-config FILE", "run the router", serve},
 		{"check", "FILE", "read a configuration, show what is in it, and exit 1 if it is wrong", check},
+		{"explain", "[-config FILE] [-path PATH] FILE|-", "say where a request would go now, and why; -h tells more", explain},
 		{"demo", "[--once] [--otlp URL]", "show a failover on this machine, without any key", demo},
 		{"healthcheck", "[URL]", "exit 0 if a running router is ready", healthcheck},
 		{"version", "", "print the version", printVersion},
@@ -43,7 +45,7 @@ var errSaid = errors.New("")
 // usageError is wrong use of the command line.
 type usageError struct{ error }
 
-func main() { os.Exit(run(context.Background(), env{os.Stdout, os.Stderr}, os.Args[1:])) }
+func main() { os.Exit(run(context.Background(), env{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])) }
 
 // run returns the exit status: 0, 1 for what went wrong, 2 for wrong use.
 func run(ctx context.Context, e env, args []string) int {

@@ -40,7 +40,7 @@ func (o *output) String() string {
 // invoke runs one command to its end.
 func invoke(args ...string) (status int, stdout, stderr string) {
 	var out, errs output
-	status = run(context.Background(), env{&out, &errs}, args)
+	status = run(context.Background(), env{nil, &out, &errs}, args)
 	return status, out.String(), errs.String()
 }
 
@@ -144,7 +144,7 @@ func TestServe(t *testing.T) {
 	var out output
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int)
-	go func() { ended <- run(ctx, env{io.Discard, &out}, []string{"serve", "-config", file}) }()
+	go func() { ended <- run(ctx, env{nil, io.Discard, &out}, []string{"serve", "-config", file}) }()
 	eventually(t, "readiness", func() bool {
 		status, _, _ := invoke("healthcheck", "http://"+address+"/readyz")
 		return status == 0

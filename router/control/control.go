@@ -4,6 +4,9 @@ package control
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -40,6 +43,7 @@ func New(engine *router.Router) *Handler {
 		"/v1/models":          get(router.ScopeInference, h.models),
 		"/api/v1/models":      get(router.ScopeInference, h.models),
 		"/_router/status":     get(router.ScopeAdmin, h.status),
+		"/_router/explain":    post(h.explain),
 		"/admin/backend":      post(h.backend),
 		"/admin/reset-health": post(h.reset),
 	}
@@ -142,7 +146,7 @@ func (h *Handler) backend(w http.ResponseWriter, req *http.Request) {
 		Model    string  `json:"model"`
 		Upstream string  `json:"upstream"` // an older name of model
 	}
-	if !read(w, req, &order) {
+	if !read(w, req, orderLimit, &order) {
 		return
 	}
 	if order.Model == "" {
@@ -175,20 +179,30 @@ func (h *Handler) backend(w http.ResponseWriter, req *http.Request) {
 
 func (h *Handler) reset(w http.ResponseWriter, req *http.Request) {
 	var nothing struct{}
-	if read(w, req, &nothing) {
+	if read(w, req, orderLimit, &nothing) {
 		reply(w, http.StatusOK, map[string]any{"lifted": h.engine.ResetHealth()})
 	}
 }
 
-// read decodes a small JSON body; an empty one is an empty object.
-func read(w http.ResponseWriter, req *http.Request, into any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, req.Body, 64<<10))
+// orderLimit is how many bytes an order may have.
+const orderLimit = 64 << 10
+
+// read decodes a JSON body of at most limit bytes; an empty one is an empty object.
+func read(w http.ResponseWriter, req *http.Request, limit int64, into any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, req.Body, limit))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil && err.Error() != "EOF" {
-		refuse(w, http.StatusBadRequest, "the body is not what this path takes: "+err.Error())
+	err := d.Decode(into)
+	if err == nil || errors.Is(err, io.EOF) {
+		return true
+	}
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		router.WriteError(w, &router.Error{
+			Kind: "body_too_large", Status: http.StatusRequestEntityTooLarge, Msg: fmt.Sprintf("the body is larger than %d bytes", over.Limit),
+		})
 		return false
 	}
-	return true
+	refuse(w, http.StatusBadRequest, "the body is not what this path takes: "+err.Error())
+	return false
 }
 
 func refuse(w http.ResponseWriter, status int, msg string) {

@@ -35,6 +35,7 @@ func open(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{t: t, up: routertest.NewUpstream()}
 	cfg := settings.Defaults()
+	cfg.Server.MaxBody = 1 << 20
 	for name, scope := range map[string]string{"agents": router.ScopeInference, "ops": router.ScopeAdmin} {
 		k := settings.DefaultKey()
 		k.Name, k.Scope, k.Secret = name, scope, settings.NewSecret("key-of-"+name, "")
@@ -96,6 +97,7 @@ func TestScopes(t *testing.T) {
 		{"GET", "/v1/models/org/m", 401, 200, 200, "POST"},
 		{"GET", "/v1/models/nope", 401, 404, 404, "POST"},
 		{"GET", "/_router/status", 401, 403, 200, "POST"},
+		{"POST", "/_router/explain", 401, 403, 400, "GET"},
 		{"POST", "/admin/backend", 401, 403, 400, "GET"},
 		{"POST", "/admin/reset-health", 401, 403, 200, "GET"},
 	} {
