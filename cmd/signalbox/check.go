@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -37,9 +38,25 @@ func check(_ context.Context, e env, args []string) error {
 	return err
 }
 
-// list shows upstreams with where their credential comes from, never the credential, and models with their targets.
+// list shows upstreams with where their credential comes from, never the credential, models with their targets, and presets.
+// Each has columns of its own.
 func list(w io.Writer, c *settings.Config) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, part := range []func(io.Writer, *settings.Config){listUpstreams, listModels, listPresets} {
+		var rows bytes.Buffer
+		if part(&rows, c); rows.Len() == 0 {
+			continue
+		}
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		_, _ = rows.WriteTo(t) // Flush tells
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+func listUpstreams(t io.Writer, c *settings.Config) {
 	if len(c.Upstreams) > 0 {
 		fmt.Fprintln(t, "UPSTREAM\tWIRES\tCREDENTIAL\tBASE URL")
 	}
@@ -47,11 +64,10 @@ func list(w io.Writer, c *settings.Config) error {
 		u := &c.Upstreams[i]
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", u.Name, strings.Join(u.Wires, " "), credentialState(u), u.BaseURL)
 	}
+}
+
+func listModels(t io.Writer, c *settings.Config) {
 	if len(c.Models) > 0 {
-		if err := t.Flush(); err != nil { // the models have columns of their own
-			return err
-		}
-		fmt.Fprintln(w)
 		fmt.Fprintln(t, "MODEL\tSTRATEGY\tTARGETS")
 	}
 	for i := range c.Models {
@@ -66,10 +82,16 @@ func list(w io.Writer, c *settings.Config) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", m.ID, m.Strategy, strings.Join(targets, ", "))
 	}
-	if len(c.Upstreams)+len(c.Models) > 0 {
-		fmt.Fprintln(t)
+}
+
+func listPresets(t io.Writer, c *settings.Config) {
+	if len(c.Presets) > 0 {
+		fmt.Fprintln(t, "PRESET\tSTRATEGY\tMODELS")
 	}
-	return t.Flush()
+	for i := range c.Presets {
+		p := &c.Presets[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\n", p.ID, p.Strategy, strings.Join(p.Models, ", "))
+	}
 }
 
 // credentialState tells whether an upstream has a key and where from: "set (env NAME)", "unset (env NAME)", "literal".

@@ -78,6 +78,7 @@ upstream "a" {
 model "m" {
   target "a" { model = "real" }
 }
+preset "p" { models = ["m"] }
 `)
 	broken := filepath.Join(t.TempDir(), "broken.hcl")
 	write(t, broken, `
@@ -96,7 +97,7 @@ model "m" {
 		status int
 		says   []string
 	}{
-		{[]string{"check", file}, 0, []string{"set (env TEST_KEY)", "a as real", "is valid"}},
+		{[]string{"check", file}, 0, []string{"set (env TEST_KEY)", "a as real", "p       affinity  m\n", "is valid"}},
 		{[]string{"check", broken}, 1, []string{"literal", "base_url", `Did you mean "strategy"`, `Unknown upstream "b"`, "broken.hcl:3", "is refused"}},
 		{[]string{"check"}, 2, []string{"usage: signalbox check FILE"}},
 		{[]string{"check", file + ".none"}, 1, []string{"config.hcl.none"}},
