@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -101,9 +102,7 @@ func (a *asking) question(e env, file string) (q router.Question, err error) {
 	if q.Path == "" {
 		return q, usageError{errors.New("-path is needed: the file is a body, which does not tell its path")}
 	}
-	for name, values := range a.headers {
-		q.Header[name] = values
-	}
+	maps.Copy(q.Header, a.headers)
 	addCaller(q.Header)
 	return q, nil
 }
@@ -198,10 +197,10 @@ func refusal(status int, body []byte) error {
 // askConfig asks an engine that is made of a configuration for this question alone. It asks nobody whether they are well.
 func (a *asking) askConfig(ctx context.Context, e env, q router.Question) ([]byte, error) {
 	file, diags := config.Load(a.config)
-	if err := config.Write(e.stderr, diags, file, isTerminal(e.stderr)); err != nil {
-		return nil, err
-	}
-	if diags.HasErrors() {
+	if diags.HasErrors() { // warnings are for check
+		if err := config.Write(e.stderr, diags, file, isTerminal(e.stderr)); err != nil {
+			return nil, err
+		}
 		return nil, errSaid
 	}
 	for i := range file.Config.Upstreams {
@@ -250,8 +249,12 @@ var rests = map[string]string{
 func (p painter) explanation(x *router.Explanation) {
 	p.line(bold, "%s", strings.Join(headline(x), " · "))
 	rows := [][]cell{{
-		{text: "#", colour: dim, right: true}, {text: "UPSTREAM", colour: dim}, {text: "MODEL", colour: dim},
-		{text: "MAY BE TRIED", colour: dim}, {text: "WHY", colour: dim}, {text: "BACK IN", colour: dim},
+		{text: "#", colour: dim, right: true},
+		{text: "UPSTREAM", colour: dim},
+		{text: "MODEL", colour: dim},
+		{text: "MAY BE TRIED", colour: dim},
+		{text: "WHY", colour: dim},
+		{text: "BACK IN", colour: dim},
 	}}
 	for i := range x.Plan {
 		rows = append(rows, planRow(i+1, &x.Plan[i]))

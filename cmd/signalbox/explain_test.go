@@ -88,16 +88,24 @@ func TestExplainConfiguration(t *testing.T) {
 	}{
 		{"captured", []string{captured}, "key-of-agents", `model sonnet · wire anthropic-messages · strategy scored · decision strategy · session 1a47e90b from x-session-id (main)` + plan +
 			"    -  other     s-4-5  no            outside the group of the caller's key\n"},
-		{"body", []string{"-path", "/v1/messages", "-H", "X-Session-Id: abc", "-H", "x-api-key:key-of-agents", body}, "key-of-ops",
+		{
+			"body",
+			[]string{"-path", "/v1/messages", "-H", "X-Session-Id: abc", "-H", "x-api-key:key-of-agents", body},
+			"key-of-ops",
 			`model sonnet · wire anthropic-messages · strategy scored · decision strategy · session 1a47e90b from x-session-id (main)` + plan +
-				"    -  other     s-4-5  no            outside the group of the caller's key\n"},
-		{"path", []string{"-path", "/upstreams/spare/v1/messages", captured}, "key-of-agents",
+				"    -  other     s-4-5  no            outside the group of the caller's key\n",
+		},
+		{
+			"path",
+			[]string{"-path", "/upstreams/spare/v1/messages", captured},
+			"key-of-agents",
 			`model sonnet · wire anthropic-messages · strategy scored · decision pinned · session 1a47e90b from x-session-id (main)
     #  UPSTREAM  MODEL  MAY BE TRIED  WHY                                    BACK IN
     1  spare     s-4-5  yes           the path names it, score 1.00
     -  work      s-4-5  no            the path names another one
     -  other     s-4-5  no            outside the group of the caller's key
-`},
+`,
+		},
 	} {
 		t.Setenv("SIGNALBOX_KEY", c.key)
 		status, stdout, stderr := invoke(append([]string{"explain", "-config", config}, c.args...)...)
@@ -106,6 +114,13 @@ func TestExplainConfiguration(t *testing.T) {
 		}
 		if diff := cmp.Diff(align(c.want), align(stdout)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	for never, want := range map[string]bool{"": true, "1": false} {
+		t.Setenv("FORCE_COLOR", "1")
+		t.Setenv("NO_COLOR", never)
+		if _, stdout, _ := invoke("explain", "-config", config, captured); strings.Contains(stdout, "\x1b[32myes") != want {
+			t.Errorf("NO_COLOR=%s: %q", never, stdout)
 		}
 	}
 }
@@ -138,7 +153,9 @@ func TestExplainRouter(t *testing.T) {
 	if err := engine.Cool("work", "", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(args ...string) (int, string, string) { return invoke(append([]string{"explain", "-url", server.URL + "/"}, args...)...) }
+	ask := func(args ...string) (int, string, string) {
+		return invoke(append([]string{"explain", "-url", server.URL + "/"}, args...)...)
+	}
 
 	t.Setenv("SIGNALBOX_KEY", "")
 	for key, want := range map[string]string{"": "401 unauthorized", "key-of-agents": "403 unauthorized"} {
