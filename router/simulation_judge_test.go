@@ -33,7 +33,9 @@ type simTurn struct {
 type request struct {
 	of     *conversation
 	from   time.Duration
+	looked bool
 	out    set // could not be tried when it came, says Status
+	late   set // nor could these when an attempt had failed
 	failed set // was tried, and failed
 	up     set // the script had nothing against it
 	probe  bool
@@ -48,7 +50,7 @@ type request struct {
 type watched struct {
 	upstreamResult
 	closed time.Duration // asked to be left alone until then
-	quota  time.Duration // is tried once in simProbeEvery
+	quota  time.Duration // is over its usage limit, and not to be tried before
 	probe  string        // call of the probe in flight
 	rests  time.Time     // end of the newest cooling
 	busy   int           // attempts in flight
@@ -116,7 +118,6 @@ func (j *judge) faultLocked(format string, args ...any) {
 // event is called by the engine in the request's own goroutine, before it goes on.
 func (j *judge) event(e router.Event) {
 	now := j.s.now()
-	status := j.s.engine.Status().Upstreams
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r := j.requests[e.Call]
@@ -124,19 +125,23 @@ func (j *judge) event(e router.Event) {
 		j.faultLocked("event %s of an unknown call %q", e.Phase, e.Call)
 		return
 	}
-	j.note("%d %s %s %s %d %s\n", now, e.Phase, e.Call, e.Upstream, e.Attempt, e.ErrorClass)
 	switch e.Phase {
 	case router.PhaseReceived:
-		j.received(r, now, status)
+		r.from = now
 	case router.PhaseAttemptStart:
-		j.begun(e.Call, r, now, int(e.Upstream[0]-'a'), &status[e.Upstream[0]-'a'])
+		j.begun(e.Call, r, now, int(e.Upstream[0]-'a'))
 	case router.PhaseAttemptEnd:
-		j.ended(e, r, now, int(e.Upstream[0]-'a'), &status[e.Upstream[0]-'a'])
+		j.note("%d %s %s %s\n", now, e.Call, e.Upstream, e.ErrorClass)
+		j.ended(e, r, now, int(e.Upstream[0]-'a'))
 	case router.PhaseCompleted:
+		j.note("%d %s %s %d\n", now, e.Call, e.Outcome, e.Status)
 		j.completed(e, r, now)
 	default:
 	}
 }
+
+// status is what the engine says of all upstreams now.
+func (j *judge) status() []router.UpstreamStatus { return j.s.engine.Status().Upstreams }
 
 // well reports whether nothing is known against an upstream, neither the account nor its one target.
 func well(u *router.UpstreamStatus) bool { return u.State == "healthy" && u.Targets[0].State == "healthy" }
@@ -151,18 +156,35 @@ func finding(u *router.UpstreamStatus) bool {
 
 func full(i int, u *router.UpstreamStatus) bool { return i == simCount-1 && u.InFlight >= simCeiling }
 
-func (j *judge) received(r *request, now time.Duration, status []router.UpstreamStatus) {
-	r.from = now
+// out tells who may not be tried.
+func out(status []router.UpstreamStatus) (out set) {
 	for i := range status {
 		u := &status[i]
-		r.out[i] = u.State == "cooling" || u.Targets[0].State == "cooling" || probing(u) || full(i, u)
-		r.up[i] = j.s.ups[i].trouble(now) == nil && !full(i, u)
+		out[i] = u.State == "cooling" || u.Targets[0].State == "cooling" || probing(u) || full(i, u)
+	}
+	return out
+}
+
+// look notes how things stand for a request that has come at this very moment, and that has just been sent to own; -1 if it
+// has not been sent to anybody.
+func (j *judge) look(r *request, now time.Duration, status []router.UpstreamStatus, own int) {
+	if r.looked {
+		return
+	}
+	r.looked, r.out = true, out(status)
+	for i := range status {
+		r.up[i] = j.s.ups[i].trouble(now) == nil && (i == own || !full(i, &status[i]))
+	}
+	if own >= 0 {
+		r.out[own] = false
 	}
 }
 
 // begun holds a dispatch against (a): who rests is left alone by all but one probe, and what a provider asked for is kept.
-func (j *judge) begun(call string, r *request, now time.Duration, i int, u *router.UpstreamStatus) {
-	w := &j.ups[i]
+func (j *judge) begun(call string, r *request, now time.Duration, i int) {
+	w, status := &j.ups[i], j.status()
+	u := &status[i]
+	j.look(r, now, status, i)
 	r.began, r.probe = now, false
 	w.busy++
 	if now < w.closed || now < w.quota {
@@ -184,7 +206,7 @@ func (j *judge) begun(call string, r *request, now time.Duration, i int, u *rout
 
 // ended holds the end of an attempt against (c): who is well again is found so by the first request and is let in at once,
 // and probes that fail are as rare as the schedule says.
-func (j *judge) ended(e router.Event, r *request, now time.Duration, i int, u *router.UpstreamStatus) {
+func (j *judge) ended(e router.Event, r *request, now time.Duration, i int) {
 	w, trouble := &j.ups[i], j.s.ups[i].trouble(r.began)
 	w.busy--
 	if w.probe == e.Call {
@@ -193,14 +215,16 @@ func (j *judge) ended(e router.Event, r *request, now time.Duration, i int, u *r
 	if e.ErrorClass == "" {
 		w.served++
 		if trouble != nil {
-			j.faultLocked("%s served %s during %s", u.Name, e.Call, trouble.kind)
+			j.faultLocked("%s served %s during %s", e.Upstream, e.Call, trouble.kind)
 		}
-		if r.probe && !well(u) {
-			j.faultLocked("%s proved itself, but is %s/%s", u.Name, u.State, u.Targets[0].State)
+		if r.probe {
+			j.proved(w, &j.status()[i])
 		}
 		return
 	}
-	r.failed[i] = true
+	status := j.status()
+	u := &status[i]
+	r.failed[i], r.late = true, out(status)
 	if e.ErrorClass == telemetry.ClassRateLimited || e.ErrorClass == telemetry.ClassQuotaExhausted {
 		w.limited++
 	} else {
@@ -215,15 +239,29 @@ func (j *judge) ended(e router.Event, r *request, now time.Duration, i int, u *r
 		w.closed = max(w.closed, now+trouble.hint)
 	case simQuota:
 		if now >= w.quota { // others that were under way tell nothing new
-			w.quota = now + simProbeEvery
+			w.quota = min(now+simProbeEvery, trouble.to)
 		}
 	default:
 	}
 	if r.probe {
 		j.out.badProbes++
-		trouble.failed++
+		if trouble.seen { // else it probed for another trouble, and found this one
+			trouble.failed++
+		}
 	}
+	trouble.seen = true
 	j.cooled(w, u)
+}
+
+// proved holds a probe that went well against (c).
+func (j *judge) proved(w *watched, u *router.UpstreamStatus) {
+	if !well(u) {
+		j.faultLocked("%s proved itself, but is %s/%s", u.Name, u.State, u.Targets[0].State)
+	}
+	if now := j.s.clock(); w.rests.After(now) {
+		w.cooling -= w.rests.Sub(now)
+		w.rests = now
+	}
 }
 
 // cooled counts coolings, and the time in which one holds.
@@ -233,7 +271,7 @@ func (j *judge) cooled(w *watched, u *router.UpstreamStatus) {
 			continue
 		}
 		w.coolings++
-		from := time.Now()
+		from := j.s.clock()
 		if w.rests.After(from) {
 			from = w.rests
 		}
@@ -257,8 +295,11 @@ func (j *judge) completed(e router.Event, r *request, now time.Duration) {
 		return
 	}
 	j.out.refused++
+	if !r.looked {
+		j.look(r, now, j.status(), -1)
+	}
 	for i := range simCount {
-		if !r.out[i] && !r.failed[i] {
+		if !r.out[i] && !r.late[i] && !r.failed[i] {
 			j.faultLocked("%s failed with %d %s, and %c was not tried", e.Call, e.Status, e.ErrorClass, 'a'+i)
 		}
 	}
@@ -277,7 +318,7 @@ func (j *judge) learn(call string, r *request, now time.Duration) {
 	}
 	c.owner, c.until = r.by, now
 	r.up[r.by] = true // whatever the script said when the request came, it was so when its turn came
-	c.turns = append(c.turns, simTurn{from: r.from, to: now, by: r.by, hit: r.usage.CacheRead > 0 && r.usage.CacheRead >= 1000, could: r.up})
+	c.turns = append(c.turns, simTurn{from: r.from, to: now, by: r.by, hit: r.usage.CacheRead >= 1000, could: r.up})
 }
 
 const simPinTTL = 2 * time.Hour // the default of affinity.pin_ttl

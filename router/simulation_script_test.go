@@ -3,6 +3,7 @@ package router_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,7 +34,8 @@ type simWindow struct {
 	from, to time.Duration
 	kind     simTrouble
 	hint     time.Duration // Retry-After of simLimit
-	failed   int           // probes that found it lasting
+	seen     bool          // by somebody
+	failed   int           // probes that found it lasting after that
 }
 
 // probes is how many probes can find a trouble of this length lasting: the first failure begins a rest, and each probe that
@@ -84,43 +86,41 @@ func (u *simUpstream) trouble(at time.Duration) *simWindow {
 	return nil
 }
 
-// simScript is a day of ten upstreams. Troubles begin at the same share of any span and last as long as they do in life,
-// usage limit and invalid key apart, so that a short run sees all of them.
-func simScript(span time.Duration) []*simUpstream {
+// simScript is a day of ten upstreams. Its first six hours have every trouble once.
+func simScript() []*simUpstream {
 	ups := make([]*simUpstream, simCount)
 	for i := range ups {
 		ups[i] = &simUpstream{name: string(rune('a' + i)), cache: map[string]time.Duration{}}
-		// The line to the world is down for all of them at once.
-		ups[i].add(span, simRefuse, 0, 3*time.Minute, 0.55)
+		// The line to the world is down for all of them at once. What is first in the list counts.
+		ups[i].add(simRefuse, 0, 3*time.Minute, 5*time.Hour+10*time.Minute)
 	}
 	const a, b, c, d, e, f, g, h, i, j = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-	ups[a].add(span, simLimit, 20*time.Second, 5*time.Minute, 0.22, 0.62)
-	ups[b].add(span, simLimit, 45*time.Second, 10*time.Minute, 0.06, 0.18, 0.31, 0.43, 0.68, 0.8, 0.92)
-	ups[c].add(span, simMute, 0, 15*time.Minute, 0.1, 0.35, 0.6, 0.85)
-	ups[d].add(span, simRefuse, 0, 20*time.Minute, 0.2)
-	ups[d].add(span, simRefuse, 0, 90*time.Minute, 0.65)
-	ups[e].add(span, simBroken, 0, 15*time.Minute, 0.15, 0.45, 0.75)
-	ups[f].flap(span, 30*time.Second, 40*time.Second, time.Hour, 0.3, 0.7)
-	ups[g].add(span, simQuota, 0, span/4, 0.25)
-	ups[h].add(span, simBadKey, 0, span/12, 0.5)
-	ups[i].add(span, simStall, 0, 10*time.Minute, 0.38, 0.82)
-	ups[j].add(span, simOverload, 0, 5*time.Minute, 0.12, 0.48, 0.88)
+	at := func(hours float64) time.Duration { return time.Duration(hours * float64(time.Hour)).Round(time.Second) }
+	ups[a].add(simLimit, 20*time.Second, 5*time.Minute, at(2.5), at(15))
+	ups[b].add(simLimit, 45*time.Second, 10*time.Minute, at(0.7), at(4), at(8), at(11), at(16), at(19), at(22))
+	ups[c].add(simMute, 0, 15*time.Minute, at(1.5), at(7), at(13), at(20))
+	ups[d].add(simRefuse, 0, 20*time.Minute, at(3))
+	ups[d].add(simRefuse, 0, 90*time.Minute, at(14))
+	ups[e].add(simBroken, 0, 15*time.Minute, at(2), at(10), at(18))
+	ups[f].flap(30*time.Second, 40*time.Second, time.Hour, at(3.6), at(17))
+	ups[g].add(simQuota, 0, 6*time.Hour, at(4.5))
+	ups[h].add(simBadKey, 0, 2*time.Hour, at(3.25))
+	ups[i].add(simStall, 0, 10*time.Minute, at(5.4), at(12))
+	ups[j].add(simOverload, 0, 5*time.Minute, at(1), at(9), at(21))
 	return ups
 }
 
-func (u *simUpstream) add(span time.Duration, kind simTrouble, hint, length time.Duration, shares ...float64) {
-	for _, share := range shares {
-		from := time.Duration(share * float64(span))
+func (u *simUpstream) add(kind simTrouble, hint, length time.Duration, starts ...time.Duration) {
+	for _, from := range starts {
 		u.windows = append(u.windows, &simWindow{from: from, to: from + length, kind: kind, hint: hint})
 	}
 }
 
-// flap has the upstream up and down in turn.
-func (u *simUpstream) flap(span, up, down, length time.Duration, shares ...float64) {
-	for _, share := range shares {
-		from := time.Duration(share * float64(span))
+// flap has the upstream down and up in turn.
+func (u *simUpstream) flap(up, down, length time.Duration, starts ...time.Duration) {
+	for _, from := range starts {
 		for at := from; at < from+length; at += up + down {
-			u.windows = append(u.windows, &simWindow{from: at, to: at + down, kind: simRefuse})
+			u.add(simRefuse, 0, down, at)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (s *simulation) serve(u *simUpstream, body []byte, out io.Writer, in io.Rea
 		return syscall.ECONNRESET // nobody is behind a connection from before, either
 	case simStall:
 		_, err := io.Copy(io.Discard, in) // until the engine hangs up
-		return cmpErr(err)
+		return cmp.Or(err, io.EOF)
 	}
 	time.Sleep(first / 10)
 	status, extra, kind, message := http.StatusInternalServerError, "", "api_error", "internal server error"
@@ -177,7 +177,7 @@ func (s *simulation) serve(u *simUpstream, body []byte, out io.Writer, in io.Rea
 		status, kind, message = http.StatusTooManyRequests, "rate_limit_error", "slow down"
 	case simQuota:
 		status, kind, message = http.StatusTooManyRequests, "rate_limit_error", "you have reached your usage limit"
-		extra = fmt.Sprintf("Anthropic-Ratelimit-Unified-Status: rejected\r\nAnthropic-Ratelimit-Unified-Reset: %d\r\n", s.start.Add(w.to).Unix())
+		extra = fmt.Sprintf("Anthropic-Ratelimit-Unified-Status: rejected\r\nAnthropic-Ratelimit-Unified-Reset: %d\r\n", epoch.Add(w.to).Unix())
 	case simBadKey:
 		status, kind, message = http.StatusUnauthorized, "authentication_error", "invalid x-api-key"
 	case simOverload:
@@ -186,14 +186,6 @@ func (s *simulation) serve(u *simUpstream, body []byte, out io.Writer, in io.Rea
 	text := fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%q}}`, kind, message)
 	_, err := fmt.Fprintf(out, "HTTP/1.1 %d Failed\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", status, extra, len(text), text)
 	return err
-}
-
-// cmpErr is the error that ends a connection although nothing went wrong on it.
-func cmpErr(err error) error {
-	if err != nil {
-		return err
-	}
-	return io.EOF
 }
 
 // answer streams an answer, and says whether the conversation's prompt was still in the cache.

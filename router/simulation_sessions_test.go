@@ -37,16 +37,19 @@ type simulation struct {
 
 func (s *simulation) now() time.Duration { return time.Since(s.start) }
 
+// clock is what the engine takes the time to be. A bubble begins in a year whose seconds are no time stamp to it.
+func (s *simulation) clock() time.Time { return epoch.Add(s.now()) }
+
 // simulate runs one policy for a span of virtual time. It must be called outside of a bubble.
 func simulate(t *testing.T, span time.Duration, seed uint64, change func(*settings.Config)) (out simResult) {
 	t.Helper()
 	from := time.Now()
 	synctest.Test(t, func(t *testing.T) {
-		s := &simulation{t: t, span: span, seed: seed, start: time.Now(), ups: simScript(span)}
+		s := &simulation{t: t, span: span, seed: seed, start: time.Now(), ups: simScript()}
 		s.judge = newJudge(s)
 		var mu sync.Mutex
 		draws := rand.New(rand.NewPCG(seed, 0))
-		engine, err := router.New(s.config(change), router.WithDialer(s.dial), router.WithLogger(slog.New(slog.DiscardHandler)),
+		engine, err := router.New(s.config(change), router.WithClock(s.clock), router.WithDialer(s.dial), router.WithLogger(slog.New(slog.DiscardHandler)),
 			router.WithRandom(func() float64 {
 				mu.Lock()
 				defer mu.Unlock()

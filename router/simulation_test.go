@@ -23,19 +23,24 @@ func simPolicy(strategy string) func(*settings.Config) {
 }
 
 // TestSimulation puts the whole engine before a day of ten upstreams, with fifty people at their agents: 429 storms, outages,
-// flapping, a spent account, a bad key. The day is six hours long where time is short (-short, -race).
+// flapping, a spent account, a bad key. The first policy has the whole day, the others its first six hours. Where time is
+// short (-short, -race) the first has no more, and only the last keeps it company.
 //
 //	go test -run Simulation -v ./router
 func TestSimulation(t *testing.T) {
-	span := 24 * time.Hour
-	if testing.Short() || raceEnabled {
-		span = 6 * time.Hour
-	}
+	short := testing.Short() || raceEnabled
 	results := make([]simResult, len(simPolicies))
 	t.Run("policies", func(t *testing.T) {
 		for i, name := range simPolicies {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				span := 6 * time.Hour
+				switch last := len(simPolicies) - 1; {
+				case short && i > 0 && i < last:
+					t.Skip("short")
+				case !short && i == 0:
+					span = 24 * time.Hour
+				}
 				results[i] = simulate(t, span, 1, simPolicy(name))
 				results[i].check(t, name)
 			})
@@ -62,6 +67,10 @@ func (r *simResult) check(t *testing.T, policy string) {
 	if share, best := r.share(r.hits), r.share(r.best); share < best-0.02 || share > best {
 		t.Errorf("%.4f of the turns found their cache, %.4f could have", share, best)
 	}
+	// A turn misses what it could have found only where its conversation has just moved: one miss each.
+	if lost := r.best - r.hits; lost > r.moves {
+		t.Errorf("%d turns missed what they could have found, with %d moves", lost, r.moves)
+	}
 	most, least := 0, r.served
 	for _, u := range r.upstreams {
 		most, least = max(most, u.served), min(least, u.served)
@@ -76,15 +85,14 @@ func (r *simResult) share(n int) float64 { return float64(n) / float64(max(1, r.
 // Two runs are one as far as anybody can see.
 func TestSimulationRepeats(t *testing.T) {
 	t.Parallel()
-	span := 2 * time.Hour
-	for _, name := range []string{"weighted", "least_busy"} {
-		a, b := simulate(t, span, 7, simPolicy(name)), simulate(t, span, 7, simPolicy(name))
-		if a.digest != b.digest || a.requests != b.requests {
-			t.Errorf("%s: %d requests and %x, then %d and %x", name, a.requests, a.digest, b.requests, b.digest)
-		}
-		if c := simulate(t, span, 8, simPolicy(name)); c.digest == a.digest {
-			t.Errorf("%s: another seed, and all is the same", name)
-		}
+	span := time.Hour
+	policy := simPolicy("least_busy") // what is in flight counts there, and chance does
+	a, b := simulate(t, span, 7, policy), simulate(t, span, 7, policy)
+	if a.digest != b.digest || a.requests != b.requests {
+		t.Errorf("%d requests and %x, then %d and %x", a.requests, a.digest, b.requests, b.digest)
+	}
+	if c := simulate(t, span, 8, policy); c.digest == a.digest {
+		t.Error("another seed, and all is the same")
 	}
 }
 
@@ -92,6 +100,9 @@ func simTable(results []simResult) string {
 	return aligned("policy\trequests\tserved\tfailed over\trefused\tmoves\tprobes\tfailed\tcache\tbest\tseconds\t", func(row func(...any)) {
 		for i := range results {
 			r := &results[i]
+			if r.requests == 0 {
+				continue
+			}
 			row(simPolicies[i], r.requests, r.served, r.failedOver, r.refused, r.moves, r.probes, r.badProbes,
 				percent(r.share(r.hits)), percent(r.share(r.best)), fmt.Sprintf("%.1f", r.real.Seconds()))
 		}
