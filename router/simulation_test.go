@@ -97,14 +97,14 @@ func TestSimulationRepeats(t *testing.T) {
 }
 
 func simTable(results []simResult) string {
-	return aligned("policy\trequests\tserved\tfailed over\trefused\tmoves\tprobes\tfailed\tcache\tbest\tseconds\t", func(row func(...any)) {
+	return aligned("policy\trequests\tserved\tfailed over\trefused\tmoves\tprobes\tfailed\tcache\tbest\tdigest\tseconds\t", func(row func(...any)) {
 		for i := range results {
 			r := &results[i]
 			if r.requests == 0 {
 				continue
 			}
 			row(simPolicies[i], r.requests, r.served, r.failedOver, r.refused, r.moves, r.probes, r.badProbes,
-				percent(r.share(r.hits)), percent(r.share(r.best)), fmt.Sprintf("%.1f", r.real.Seconds()))
+				percent(r.share(r.hits)), percent(r.share(r.best)), fmt.Sprintf("%016x", r.digest), fmt.Sprintf("%.1f", r.real.Seconds()))
 		}
 	})
 }
