@@ -144,7 +144,9 @@ func (j *judge) event(e router.Event) {
 func (j *judge) status() []router.UpstreamStatus { return j.s.engine.Status().Upstreams }
 
 // well reports whether nothing is known against an upstream, neither the account nor its one target.
-func well(u *router.UpstreamStatus) bool { return u.State == "healthy" && u.Targets[0].State == "healthy" }
+func well(u *router.UpstreamStatus) bool {
+	return u.State == "healthy" && u.Targets[0].State == "healthy"
+}
 
 // probing reports whether what is known against it is being found out about.
 func probing(u *router.UpstreamStatus) bool { return u.ProbeInFlight || u.Targets[0].ProbeInFlight }
