@@ -24,7 +24,7 @@ func simPolicy(strategy string) func(*settings.Config) {
 
 // TestSimulation puts the whole engine before a day of ten upstreams, with fifty people at their agents: 429 storms, outages,
 // flapping, a spent account, a bad key. The first policy has the whole day, the others its first six hours. Where time is
-// short (-short, -race) the first has no more, and only the last keeps it company.
+// short (-short, -race) the first has no more, and the others do not run.
 //
 //	go test -run Simulation -v ./router
 func TestSimulation(t *testing.T) {
@@ -35,9 +35,9 @@ func TestSimulation(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				span := 6 * time.Hour
-				switch last := len(simPolicies) - 1; {
-				case short && i > 0 && i < last:
-					t.Skip("short")
+				switch {
+				case short && i > 0:
+					t.Skip("time is short")
 				case !short && i == 0:
 					span = 24 * time.Hour
 				}
