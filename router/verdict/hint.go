@@ -75,8 +75,15 @@ func unifiedLimit(now time.Time, h http.Header) (refused bool, reset time.Durati
 	if reset == 0 {
 		reset = moment(now, total, time.Second)
 	}
+	if reset == 0 && moment(now.Add(-time.Minute), total, time.Second) > 0 {
+		reset = justReset
+	}
 	return true, reset
 }
+
+// justReset is the rest of an account whose window should have opened a moment ago: clocks differ, and resets are told in
+// whole seconds. Without it the rest would be that of a limit which tells no reset at all.
+const justReset = 5 * time.Second
 
 // bucketReset reads the reset of plain limits: anthropic-ratelimit-tokens-reset, x-ratelimit-reset-requests,
 // x-ratelimit-reset, ratelimit-reset and their like. A limit of which something remains is not what refused the request;

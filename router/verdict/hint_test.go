@@ -63,6 +63,8 @@ func TestParseHint(t *testing.T) {
 		{"headers win over the body", []string{"x-ratelimit-reset-requests: 9s"}, `{"retry_after":20}`, 9 * s, hd},
 
 		{"unified, rejected", []string{"anthropic-ratelimit-unified-status: rejected", "anthropic-ratelimit-unified-reset: 1893459600"}, "", h, hd},
+		{"unified, a moment ago", []string{"anthropic-ratelimit-unified-status: rejected", "anthropic-ratelimit-unified-reset: 1893455990"}, "", justReset, hd},
+		{"unified, long past", []string{"anthropic-ratelimit-unified-status: rejected", "anthropic-ratelimit-unified-reset: 1893450000"}, "", none, ""},
 		{"unified, without a status", []string{"anthropic-ratelimit-unified-reset: 1893459600"}, "", h, hd},
 		{"unified, allowed", []string{"anthropic-ratelimit-unified-status: allowed", "anthropic-ratelimit-unified-reset: 1893459600"}, "", none, ""},
 		{"unified, the window that is used up", []string{
