@@ -4,11 +4,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/signalbox-llm/signalbox/router/health"
+	"github.com/signalbox-llm/signalbox/router/strategy"
 	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -146,6 +148,7 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 		}
 	}
 	usage, known := usageOf(a.facts.Usage)
+	a.measure(now, v)
 	a.describe(v, outcome, usage, known)
 	a.rec.Attempt(a.ctx, telemetry.Attempt{
 		Reason: a.reason, ErrorClass: v.Class, ErrorType: v.ErrorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
@@ -159,6 +162,20 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	if outcome == telemetry.AttemptFailedOver {
 		a.leave(v)
 	}
+}
+
+// measure tells strategies what the attempt says of its target; what is nobody's fault says nothing. Token counts are too
+// cheap to be compared with, and plain answers come as a whole.
+func (a *attempt) measure(now time.Time, v verdict.Verdict) {
+	ok := v.Move == verdict.Serve
+	if !a.x.generates() || !ok && !v.Blame {
+		return
+	}
+	s := strategy.Sample{OK: ok}
+	if ok && a.ans.stream {
+		s.FirstToken, s.OutputTokens, s.Generation = a.firstChunk, a.facts.Usage.Output.N, a.lastChunk.Sub(a.start)-a.firstChunk
+	}
+	a.t.stats.Record(now, s)
 }
 
 // cooled tells of a rest that has begun.
