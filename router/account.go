@@ -195,6 +195,9 @@ func (a *attempt) leave(v verdict.Verdict) {
 	a.rec.Failover(x.ctx, v.Class)
 	x.left = a.t.cfg.Name
 	x.leftClass = v.Class
+	if p := x.pinOf(a.t); p != nil && p.owner == a.t {
+		p.lost = v.Class
+	}
 }
 
 // arrived tells where a request went after it had left a target.
