@@ -110,9 +110,10 @@ func (x *exchange) pinKey(m *member) affinity.Key {
 	return affinity.Key{Credential: x.key, Session: x.session.ID, Agent: x.session.Agent, Model: id}
 }
 
-// homeKey is what a session's model within a preset is kept under.
+// homeKey is what a session's model within a preset is kept under. It is no id of a model: a preset may list one of its
+// own name, whose pin is another.
 func (x *exchange) homeKey() affinity.Key {
-	return affinity.Key{Credential: x.key, Session: x.session.ID, Agent: x.session.Agent, Model: x.model.id}
+	return affinity.Key{Credential: x.key, Session: x.session.ID, Agent: x.session.Agent, Model: x.model.home}
 }
 
 func (x *exchange) pinTarget(t *target) affinity.Target {

@@ -58,6 +58,7 @@ type model struct {
 	members  []*member
 	order    strategy.Strategy // of the members; nil for a model
 	draws    bool              // that order differs from request to request, so a session has to be kept to one member
+	home     string            // the name under which that member is remembered
 	targets  []*target         // of all members
 	recs     map[wire.Name]*telemetry.ModelRecorder
 }
