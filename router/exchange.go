@@ -82,14 +82,14 @@ const (
 )
 
 // serve is the corridor: accept, identify, admit, plan, attempt and relay, account. A step that returns an error has the
-// request refused.
+// request refused. What could never be served does not wait for its turn first.
 func (x *exchange) serve() {
 	x.open()
 	defer x.account()
 	if x.cancel != nil {
 		defer x.cancel()
 	}
-	for _, step := range []func() error{x.accept, x.identify, x.admit, x.makePlan, x.attempt} {
+	for _, step := range []func() error{x.accept, x.identify, x.findModel, x.admit, x.makePlan, x.attempt} {
 		if err := step(); err != nil {
 			x.refuse(err)
 			return

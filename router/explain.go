@@ -79,11 +79,12 @@ func (r *Router) Explain(ctx context.Context, q Question) (*Explanation, *Error)
 	if key, err := x.snap.authorize(req, ScopeInference); err == nil && key != nil {
 		x.key, x.group = key.Name, key.Group
 	}
-	for _, step := range []func() error{x.findUpstream, x.identify, x.makePlan} {
+	for _, step := range []func() error{x.findUpstream, x.identify, x.findModel} {
 		if err := step(); err != nil {
 			return nil, asError(err)
 		}
 	}
+	x.choose(x.start)
 	return x.explain(), nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
-// makePlan finds the model that is asked for and puts its targets in the order in which they are tried.
-func (x *exchange) makePlan() error {
+// findModel finds the model that is asked for, and that it is served on the caller's wire.
+func (x *exchange) findModel() error {
 	if x.model = x.snap.lookup(x.asked); x.model == nil {
 		return &Error{
 			Kind: "unknown_model", Status: http.StatusNotFound, class: telemetry.ClassModelUnknown,
@@ -28,6 +28,11 @@ func (x *exchange) makePlan() error {
 	if !x.model.speaks(x.route.Wire) {
 		return invalid("protocol_mismatch", "this model is not served on "+string(x.route.Wire.Name)+"; it is on "+strings.Join(x.model.wires(), ", "))
 	}
+	return nil
+}
+
+// makePlan puts the targets of the model in the order in which they are tried.
+func (x *exchange) makePlan() error {
 	x.choose(x.r.opts.now())
 	x.inspect()
 	return nil

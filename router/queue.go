@@ -112,9 +112,5 @@ func (x *exchange) queued(from time.Time) {
 	_, span := x.r.tel.Tracer().Start(x.ctx, telemetry.SpanWait+" "+telemetry.WaitQueue, trace.WithTimestamp(from),
 		trace.WithAttributes(attribute.String(telemetry.AttrReason, telemetry.WaitQueue)))
 	span.End(trace.WithTimestamp(now))
-	recs := x.snap.strange
-	if m := x.snap.lookup(x.asked); m != nil {
-		recs = m.recs
-	}
-	recs[x.route.Wire.Name].Wait(x.ctx, telemetry.WaitQueue, now.Sub(from))
+	x.model.recs[x.route.Wire.Name].Wait(x.ctx, telemetry.WaitQueue, now.Sub(from))
 }
