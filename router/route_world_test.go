@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -192,7 +193,7 @@ func inBubble(t *testing.T, scripts []routertest.Reply, change func(*settings.Co
 	for i, s := range scripts {
 		w.ups = append(w.ups, routertest.NewUpstreamOn(n.listen(string(rune('a'+i))+".test:80"), s))
 	}
-	engine, err := router.New(w.config(change), append([]router.Option{router.WithDialer(n.dial)}, opts...)...)
+	engine, err := router.New(w.config(change), append([]router.Option{router.WithDialer(n.dial), router.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
