@@ -74,8 +74,9 @@ func (x *exchange) attempt() error {
 	switch {
 	case over:
 		return err
-	case x.outcome.attempts > 0:
-		return x.exhausted(nil)
+	case x.outcome.attempts > 0: // who was to be next went out before its turn
+		x.failed(x.failure)
+		return x.exhausted(x.failure)
 	}
 	if t, force := x.rescue(); t != nil {
 		if a, _ := x.begin(t, force); a != nil {
@@ -179,6 +180,7 @@ func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	if again = x.tryAgain(v, rest); again {
 		a.settle(v, telemetry.AttemptFailedOver)
 		x.keep(a)
+		x.failure = v
 		return true, nil
 	}
 	return false, a.conclude(ev, v)
@@ -344,11 +346,11 @@ func (a *attempt) conclude(ev verdict.Evidence, v verdict.Verdict) error {
 	a.settle(v, telemetry.AttemptFailed)
 	x.failed(v)
 	if a.ans == nil || a.broken(ev) {
-		return x.exhausted(&v)
+		return x.exhausted(v)
 	}
 	if v.Move == verdict.FailOver && x.snap.cfg.Failover.AllFailed != "answer" {
 		x.keep(a)
-		return x.exhausted(&v)
+		return x.exhausted(v)
 	}
 	return a.passOn(ev)
 }
@@ -360,7 +362,7 @@ func (a *attempt) broken(ev verdict.Evidence) bool {
 
 // exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, unless the
 // configuration wants one of the router's own, and with that if no upstream gave any.
-func (x *exchange) exhausted(v *verdict.Verdict) error {
+func (x *exchange) exhausted(v verdict.Verdict) error {
 	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
 	a, mode := x.last, x.snap.cfg.Failover.AllFailed
 	switch {
@@ -373,7 +375,7 @@ func (x *exchange) exhausted(v *verdict.Verdict) error {
 		return x.deliver(&unavailable)
 	case a != nil:
 		return x.deliver(a)
-	case v != nil && v.ErrorType == telemetry.ErrorTimeout:
+	case v.ErrorType == telemetry.ErrorTimeout:
 		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
 	}
 	return e

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/session"
+	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate/peek"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -54,7 +55,8 @@ type exchange struct {
 
 	left, leftClass string // the target that was left, until the next is tried
 
-	last    *answer // the newest answer that failed, for when nothing better comes
+	last    *answer         // the newest answer that failed, for when nothing better comes
+	failure verdict.Verdict // of the attempt that was left last
 	outcome outcome
 	waited  time.Duration // spent on the client's and the upstreams' side, not in the router
 }
