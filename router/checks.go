@@ -101,7 +101,11 @@ func (a *account) checkURL(w *wire.Wire) *url.URL {
 	if below, versioned := strings.CutPrefix(path, "/"+w.Version+"/"); versioned {
 		return w.JoinURL(a.base, "/"+below, query)
 	}
-	u := a.base.JoinPath(path)
+	base := *a.base
+	if base.Path == "" {
+		base.Path = "/" // or what is joined to it would be relative
+	}
+	u := base.JoinPath(path)
 	u.RawQuery = query
 	return u
 }
