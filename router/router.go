@@ -139,10 +139,10 @@ func (r *Router) Load(cfg settings.Config) error {
 	if err != nil {
 		return err
 	}
+	r.checks.stop() // what they find out is about the old configuration
 	r.ledger.Configure(next.policy.Health(), next.known())
 	r.opts.pins.Configure(affinity.Policy{PinTTL: cfg.Affinity.PinTTL, FromBinding: !cfg.Affinity.Renew, MaxSessions: cfg.Affinity.MaxSessions})
 	r.snap.Store(next)
-	r.checks.stop()
 	r.checks = startChecks(next.accounts, r.check, r.checked)
 	for name, c := range r.clients {
 		if clients[name] != c {
