@@ -24,7 +24,9 @@ func (x *exchange) findModel() error {
 			Msg: "there is no such model; there are " + strings.Join(x.snap.ids(), ", "),
 		}
 	}
-	x.span.SetName(telemetry.SpanRoute + " " + x.model.id)
+	if x.span.IsRecording() {
+		x.span.SetName(telemetry.SpanRoute + " " + x.model.id)
+	}
 	if !x.model.speaks(x.route.Wire) {
 		return invalid("protocol_mismatch", "this model is not served on "+string(x.route.Wire.Name)+"; it is on "+strings.Join(x.model.wires(), ", "))
 	}
@@ -80,9 +82,8 @@ func (x *exchange) choose(now time.Time) {
 	req := strategy.Request{Key: x.session.String(), Now: now, Stream: x.streaming, Random: x.r.opts.random}
 	x.plan, x.blocks = make([]*target, 0, n), make([]health.Block, 0, n)
 	issuer := x.issuer()
-	var order [8]int
 	if len(x.model.members) == 1 {
-		x.rank(&c, x.model.members[0], &req, order[:0])
+		x.rank(&c, x.model.members[0], &req)
 	} else {
 		x.rankMembers(&c, &req)
 	}
@@ -111,7 +112,7 @@ func (x *exchange) rankMembers(c *candidates, req *strategy.Request) {
 		order = slices.Insert(slices.Delete(order, at, at+1), 0, home)
 	}
 	for _, i := range order {
-		x.rank(c, members[i], req, nil)
+		x.rank(c, members[i], req)
 	}
 }
 
@@ -124,7 +125,7 @@ func (x *exchange) anyIn(m *member, now time.Time) bool {
 
 // rank appends the targets of one model to the plan: first the one that the session is pinned to, or that holds its
 // prompt cache, then the strategy's order.
-func (x *exchange) rank(c *candidates, m *member, req *strategy.Request, order []int) {
+func (x *exchange) rank(c *candidates, m *member, req *strategy.Request) {
 	from := len(c.targets)
 	for _, t := range m.targets {
 		if x.bars(t) != "" {
@@ -135,7 +136,7 @@ func (x *exchange) rank(c *candidates, m *member, req *strategy.Request, order [
 		c.ranked = append(c.ranked, x.candidate(t, b))
 	}
 	targets, blocks := c.targets[from:], c.blocks[from:]
-	order = m.order.Order(order, c.ranked[from:], req)
+	order := m.order.Order(make([]int, 0, len(targets)), c.ranked[from:], req)
 	if first := x.prefer(m, targets, blocks, order, req.Now); first > 0 {
 		i := order[first]
 		order = slices.Insert(slices.Delete(order, first, first+1), 0, i)
@@ -171,6 +172,9 @@ func (x *exchange) inspect() {
 			x.cooling++
 			x.skipped(t, b)
 		}
+	}
+	if !x.span.IsRecording() {
+		return
 	}
 	x.span.SetAttributes(
 		attribute.String(telemetry.AttrModel, x.model.id),

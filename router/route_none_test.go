@@ -259,13 +259,13 @@ func TestLoadAndCloseEndChecks(t *testing.T) {
 		})); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(65 * time.Second)
 		old, fresh := len(b.ups[0].Calls()), len(b.ups[1].Calls())
 		if old != 2 || fresh != 7 {
 			t.Errorf("%d old checks and %d new ones", old, fresh)
 		}
 		b.engine.Close()
-		time.Sleep(time.Minute)
+		time.Sleep(65 * time.Second)
 		if n := len(b.ups[1].Calls()); n != fresh {
 			t.Errorf("%d checks after Close", n-fresh)
 		}
