@@ -45,8 +45,8 @@ type exchange struct {
 
 	model     *model
 	plan      []*target
-	blocks    []health.Block // what held each target of the plan off when it was made
-	pins      []pinned       // what is remembered of the session, by model
+	blocks    []*health.Block // what held each target of the plan off when it was made
+	pins      []pinned        // what is remembered of the session, by model
 	confined  confinement
 	continues bool // it goes on from a response that an upstream issued
 	cooling   int  // targets of the plan that may not be tried

@@ -95,7 +95,7 @@ func (x *exchange) explain() *Explanation {
 		Plan:    []ExplainedStep{},
 	}
 	for i, t := range x.plan {
-		e.Plan = append(e.Plan, x.step(t, x.blocks[i]))
+		e.Plan = append(e.Plan, x.step(t, *x.blocks[i]))
 	}
 	for _, t := range x.model.targets {
 		if x.planned(t) {

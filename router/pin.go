@@ -157,7 +157,7 @@ func (x *exchange) confine(why confinement) {
 	x.confined = why
 	i := 0
 	if p := x.pinOf(x.plan[0]); why == confinedByPath || !x.plan[0].of.keyed && (p == nil || p.owner != x.plan[0]) {
-		i = max(0, slices.IndexFunc(x.blocks, func(b health.Block) bool { return !b.Blocked() }))
+		i = max(0, slices.IndexFunc(x.blocks, func(b *health.Block) bool { return !b.Blocked() }))
 	}
 	x.plan, x.blocks = x.plan[i:i+1], x.blocks[i:i+1]
 }
@@ -183,7 +183,7 @@ func (x *exchange) decided() string {
 	if len(x.plan) == 0 {
 		return telemetry.DecisionNone
 	}
-	i := max(0, slices.IndexFunc(x.blocks, func(b health.Block) bool { return !b.Blocked() }))
+	i := max(0, slices.IndexFunc(x.blocks, func(b *health.Block) bool { return !b.Blocked() }))
 	t := x.plan[i]
 	switch p := x.pinOf(t); {
 	case p == nil:

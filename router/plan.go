@@ -67,7 +67,8 @@ func (x *exchange) bars(t *target) string {
 	return ""
 }
 
-// candidates are the targets that could serve a request, in declared order, with what holds each of them off.
+// candidates are the targets that could serve a request, in declared order, with what holds each of them off. The slices
+// have room for all, since the plan points into blocks.
 type candidates struct {
 	targets []*target
 	blocks  []health.Block
@@ -80,7 +81,7 @@ func (x *exchange) choose(now time.Time) {
 	n := len(x.model.targets)
 	c := candidates{make([]*target, 0, n), make([]health.Block, 0, n), make([]strategy.Candidate, 0, n)}
 	req := strategy.Request{Key: x.session.String(), Now: now, Stream: x.streaming, Random: x.r.opts.random}
-	x.plan, x.blocks = make([]*target, 0, n), make([]health.Block, 0, n)
+	x.plan, x.blocks = make([]*target, 0, n), make([]*health.Block, 0, n)
 	issuer := x.issuer()
 	if len(x.model.members) == 1 {
 		x.rank(&c, x.model.members[0], &req)
@@ -143,15 +144,17 @@ func (x *exchange) rank(c *candidates, m *member, req *strategy.Request) {
 	}
 	for _, i := range order {
 		if !x.planned(targets[i]) {
-			x.plan, x.blocks = append(x.plan, targets[i]), append(x.blocks, blocks[i])
+			x.plan, x.blocks = append(x.plan, targets[i]), append(x.blocks, &blocks[i])
 		}
 	}
 }
 
 func (x *exchange) candidate(t *target, b health.Block) strategy.Candidate {
-	return strategy.Candidate{
-		Name: t.cfg.Name, Weight: t.weight, Out: b.Blocked(), InFlight: x.r.ledger.InFlight(t.cfg.Name), Price: t.cfg.PriceWeight, Stats: t.stats,
+	c := strategy.Candidate{Name: t.cfg.Name, Weight: t.weight, Out: b.Blocked(), Price: t.cfg.PriceWeight, Stats: t.stats}
+	if t.of.counts {
+		c.InFlight = x.r.ledger.InFlight(t.cfg.Name)
 	}
+	return c
 }
 
 // planned reports whether the plan has a target already, by way of another model of a preset.
@@ -184,12 +187,12 @@ func (x *exchange) inspect() {
 	)
 }
 
-func (x *exchange) skipped(t *target, b health.Block) {
+func (x *exchange) skipped(t *target, b *health.Block) {
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventSkipped,
 		attribute.String(telemetry.AttrUpstream, t.cfg.Name),
 		attribute.String(telemetry.AttrModel, x.model.id),
 		attribute.String(telemetry.AttrRequestModel, t.label),
-		attribute.String(telemetry.AttrReason, skipReason(b)))
+		attribute.String(telemetry.AttrReason, skipReason(*b)))
 }
 
 func skipReason(b health.Block) string {

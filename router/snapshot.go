@@ -69,6 +69,7 @@ type member struct {
 	weight   int
 	order    strategy.Strategy
 	keyed    bool // that order is the same for a session, whoever is out
+	counts   bool // it depends on how many requests are in flight where
 	weighted bool // a target has a weight
 	targets  []*target
 }

@@ -1,6 +1,6 @@
 package strategy
 
-var leastBusyKind = Kind{Name: "least_busy", New: func(Options) Strategy { return leastBusy{} }}
+var leastBusyKind = Kind{Name: "least_busy", New: func(Options) Strategy { return leastBusy{} }, Counts: true}
 
 // leastBusy tries first where the fewest requests are in flight. Equals are drawn for the first place, so that an idle
 // pool is used evenly and requests that arrive together do not all meet at one upstream; behind it they stand as declared.

@@ -46,6 +46,7 @@ type Kind struct {
 	New    func(Options) Strategy
 	Keyed  bool // the same key always gives the same order, whoever is busy or out
 	Pooled bool // Options.Pool means something
+	Counts bool // Candidate.InFlight means something
 }
 
 // Kinds lists them in the order of the documentation; the first is the default.

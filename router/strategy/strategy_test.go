@@ -206,8 +206,9 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %v %+v", name, ok, k)
 		}
 		keyed := name == "failover" || name == "affinity" || name == "rendezvous"
-		if k.Keyed != keyed || k.Pooled != (name == "affinity") {
-			t.Errorf("%s: keyed %v, pooled %v", name, k.Keyed, k.Pooled)
+		counts := name == "least_busy" || name == "rendezvous"
+		if k.Keyed != keyed || k.Pooled != (name == "affinity") || k.Counts != counts {
+			t.Errorf("%s: keyed %v, pooled %v, counts %v", name, k.Keyed, k.Pooled, k.Counts)
 		}
 	}
 	if k, ok := strategy.Lookup("nonsense"); ok || k.New != nil {
