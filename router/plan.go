@@ -250,6 +250,7 @@ func sessionHash(id string) string {
 // none answers a request for which nothing could be tried: 429 when only limits hold the pool, else 503.
 func (x *exchange) none(out []held) error {
 	now := x.r.opts.now()
+	x.outcome.decision = telemetry.DecisionNone
 	e := &Error{Kind: "router_unavailable", Status: http.StatusServiceUnavailable, class: telemetry.ClassNoneEligible}
 	limits, manual, full := 0, 0, 0
 	var soonest time.Time
