@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
@@ -23,11 +22,10 @@ const (
 
 // decider is an engine with pinned sessions, and a request of each of them on its way to a plan.
 type decider struct {
-	r      *Router
-	route  wire.Route
-	keys   []session.Key
-	body   *body
-	header http.Header
+	r     *Router
+	route wire.Route
+	keys  []session.Key
+	body  *body
 }
 
 func newDecider(tb testing.TB, strategy string) *decider {

@@ -55,7 +55,7 @@ func TestGroupsOfEmbedders(t *testing.T) {
 		w.engine.Handler().ServeHTTP(rw, r.WithContext(router.WithRoute(r.Context(), rc)))
 	}))
 	defer front.Close()
-	w.Front.Close()
+	w.Close()
 	w.Front = front
 	w.goes(turn("").With("X-Group", "team"), "b")
 	w.goes(turn("").With("X-Group", "other"), "a")

@@ -334,7 +334,7 @@ func TestEmbeddersNameSessions(t *testing.T) {
 		w.engine.Handler().ServeHTTP(rw, r.WithContext(router.WithRoute(r.Context(), rc)))
 	}))
 	defer front.Close()
-	w.Front.Close()
+	w.Close()
 	w.Front = front
 	for i, moved := range []routertest.Request{
 		turn("x").With("X-Mine", "f"),
