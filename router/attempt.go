@@ -368,6 +368,9 @@ func (x *exchange) exhausted(v verdict.Verdict) error {
 	switch {
 	case mode == "bad_gateway":
 		e.Kind, e.Msg = "all_targets_failed", "every target that was tried has failed"
+		if e.kind != "" {
+			e.Msg += ", the last one with " + e.kind
+		}
 		return e
 	case a != nil && mode == "unavailable":
 		unavailable := *a

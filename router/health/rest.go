@@ -200,11 +200,8 @@ func (p *Policy) length(f *Failure, n int) (time.Duration, Source) {
 	if p.HintCap > 0 && f.Reason != Quota {
 		hint = min(hint, p.HintCap)
 	}
-	if hint > 0 {
-		switch f.Reason {
-		case RateLimit, Quota, Overloaded:
-			return hint, f.Hint.Source
-		}
+	if hint > 0 && (f.Reason == RateLimit || f.Reason == Quota || f.Reason == Overloaded && n >= p.Server.After) {
+		return hint, f.Hint.Source
 	}
 	switch f.Reason {
 	case RateLimit:

@@ -58,22 +58,22 @@ func scopeNamed(name string) health.Scope {
 
 // moves adapts a verdict to what the configuration has another target tried after. What is not moved on from is given
 // back, and nobody is blamed for it.
-func (p Policy) moves(e *Evidence, v *Verdict) {
+func (p Policy) moves(now time.Time, e *Evidence, v *Verdict) {
 	var on bool
 	switch p.MoveOn {
 	case moveOnStatus:
 		s := e.Status
 		on = e.Kind != "" || s/100 == 5 || s == http.StatusTooManyRequests ||
 			s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusForbidden
+		if on && e.Kind == "" {
+			v.Blame, v.Failure = true, byStatus(now, e, v.ErrorType)
+		}
 	case moveOnConnection:
 		on = e.Kind != "" && e.Status == 0
 	case moveOnAny:
 		on = true
-		v.Retryable = !e.Committed
-		if !v.Blame {
-			v.Blame = true
-			v.Failure = health.Failure{Reason: health.ServerError, ErrorType: v.ErrorType, Status: e.failingStatus()}
-		}
+		v.Blame, v.Retryable = true, !e.Committed
+		v.Failure = likeAnyOther(v.Failure.Reason, v.ErrorType, e.failingStatus())
 	default:
 		return
 	}
@@ -81,4 +81,27 @@ func (p Policy) moves(e *Evidence, v *Verdict) {
 		v.Move = FailOver
 	}
 	v.Blame = v.Blame && (on || e.Committed)
+}
+
+// byStatus is a failure of which the status alone counts: a limit, or one failure like every other. Both last until
+// Retry-After; what the words say of credits, load or quotas is not asked.
+func byStatus(now time.Time, e *Evidence, errorType string) health.Failure {
+	f := health.Failure{Reason: health.ServerError, ErrorType: errorType, Status: e.Status}
+	if d := retryAfter(now, e.Header); d > 0 {
+		f.Reason, f.Hint = health.Overloaded, health.Hint{After: d, Source: health.SourceRetryAfter}
+	}
+	if e.Status == http.StatusTooManyRequests {
+		f.Reason = health.RateLimit
+	}
+	return f
+}
+
+// likeAnyOther is a failure that makes its target rest for as long as every other does, whatever it is: no hint is
+// asked, and what is about one session or one model otherwise is a failure of the target.
+func likeAnyOther(r health.Reason, errorType string, status int) health.Failure {
+	switch r {
+	case "", health.Rejected, health.ModelMissing:
+		r = health.ServerError
+	}
+	return health.Failure{Reason: r, ErrorType: errorType, Status: status}
 }

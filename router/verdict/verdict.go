@@ -192,9 +192,9 @@ func (p Policy) Judge(now time.Time, e Evidence) Verdict {
 		v.Failure = health.Failure{Reason: rule.reason, Scope: rule.scope, ErrorType: v.ErrorType, Status: e.failingStatus()}
 		e.hint(now, c, &v.Failure)
 	}
-	p.moves(&e, &v)
+	p.moves(now, &e, &v)
 	if e.Committed {
-		v.Move = GiveBack
+		v.Move, v.Blame = GiveBack, v.Blame && !p.AnyAnswer
 	}
 	v.Heals = p.AnyAnswer && v.Move == GiveBack && !v.Blame
 	return v
