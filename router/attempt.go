@@ -378,6 +378,8 @@ func (x *exchange) exhausted(v verdict.Verdict) error {
 		return x.deliver(&unavailable)
 	case a != nil:
 		return x.deliver(a)
+	case mode == "unavailable":
+		e.Status = http.StatusServiceUnavailable
 	case v.ErrorType == telemetry.ErrorTimeout:
 		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
 	}

@@ -115,8 +115,9 @@ func (r *Router) compileModel(s *snapshot, m *settings.Model) *model {
 func (r *Router) compilePreset(s *snapshot, p *settings.Preset) *model {
 	kind, _ := strategy.Lookup(p.Strategy)
 	out := &model{
-		id: p.ID, strategy: p.Strategy, order: kind.New(strategy.Options{Pool: p.AffinityPool}), draws: !kind.Keyed,
-		home: "preset " + p.ID, // ids have no spaces
+		id: p.ID, strategy: p.Strategy, order: kind.New(strategy.Options{Pool: p.AffinityPool}),
+		draws: !kind.Keyed && s.cfg.Profile != "switchblade", // whose sessions prefer a target of a model, but no model
+		home:  "preset " + p.ID,                              // ids have no spaces
 	}
 	for _, id := range p.Models {
 		weight, given := p.Weights[id]

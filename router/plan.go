@@ -283,6 +283,8 @@ func (x *exchange) none(out []held) error {
 		return saturated("every target of this model is busy")
 	case x.confined.resolute():
 		e.Msg = x.confined.says() + " may not be tried now: " + tally(out)
+	case x.snap.cfg.Profile == "switchblade":
+		e.Msg = likeSwitchblade(out, manual)
 	case limits == n:
 		e.Kind, e.Status = "rate_limited", http.StatusTooManyRequests
 		e.Msg = "every target of this model is over its limit: " + tally(out)

@@ -258,6 +258,12 @@ func (a *attempt) plain() verdict.Evidence {
 		var o peek.Object
 		ev.Unusable, ev.Invalid = true, o.Scan(body) != nil
 	}
+	if !ev.Complete && x.snap.policy.CommitOn == verdict.CommitHeaders { // the client's, whatever it is worth
+		if err := a.commit(); err != nil {
+			return a.transport(err)
+		}
+		ev.Committed, ev.Gone = true, false
+	}
 	return ev
 }
 

@@ -248,7 +248,7 @@ func (r *Router) Cool(name, model string, d time.Duration) error {
 	if err := r.ledger.Cool(r.opts.now(), name, model, d); err != nil {
 		return err
 	}
-	r.opts.pins.Forget(name)
+	r.forgetPins(name)
 	r.tel.Upstream(name).Cooling(context.Background(), scopeOf(model), telemetry.ReasonOperator, telemetry.SourceOperator, d)
 	return nil
 }
@@ -258,9 +258,18 @@ func (r *Router) Cool(name, model string, d time.Duration) error {
 func (r *Router) Uncool(name, model string) (int, error) {
 	n, err := r.ledger.Uncool(r.opts.now(), name, model)
 	if err == nil {
-		r.opts.pins.Forget(name)
+		r.forgetPins(name)
 	}
 	return n, err
+}
+
+// forgetPins drops the pins of an upstream that an operator has cooled or uncooled; in Switchblade's way those of all, so
+// that every session finds back to its first choice.
+func (r *Router) forgetPins(name string) {
+	if r.snap.Load().cfg.Profile == "switchblade" {
+		name = ""
+	}
+	r.opts.pins.Forget(name)
 }
 
 // Lifted counts what ResetHealth lifted.
