@@ -153,7 +153,7 @@ var failing = map[string]routertest.Reply{
 	"402":           routertest.Fail(402, "pay"),
 	"403":           routertest.Fail(403, "forbidden"),
 	"403 region":    routertest.Fail(403, "unsupported country"),
-	"404":           routertest.Fail(404, "there is nothing here"),
+	"404":           routertest.Body(404, "application/json", `{"error":{"message":"there is nothing here"}}`),
 	"404 model":     routertest.Fail(404, "model not found"),
 	"408":           routertest.Fail(408, "too slow"),
 	"409":           routertest.Fail(409, "conflict"),
