@@ -63,7 +63,7 @@ type held struct {
 // attempt goes through the plan until something is committed to the client or nothing is left to try.
 func (x *exchange) attempt() error {
 	over, err := x.walk(x.plan)
-	if !over && x.lift(nil) {
+	if !over && (x.lifted || x.lift(nil)) {
 		again := make([]*target, 0, len(x.held))
 		for _, h := range x.held {
 			again = append(again, h.t)
@@ -145,7 +145,9 @@ func (x *exchange) lift(rest []*target) bool {
 	for _, t := range rest {
 		out = append(out, x.ledgerTarget(t))
 	}
-	return x.r.ledger.Clear(x.r.opts.now(), out, x.session.ID) > 0
+	lifted := x.r.ledger.Clear(x.r.opts.now(), out, x.session.ID) > 0
+	x.lifted = x.lifted || lifted
+	return lifted
 }
 
 // begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old.

@@ -51,6 +51,7 @@ type exchange struct {
 	continues bool // it goes on from a response that an upstream issued
 	cooling   int  // targets of the plan that may not be tried
 	held      []held
+	lifted    bool // coolings were, so that who was passed by may be tried after all
 	admitted  bool // counts against the ceiling of requests
 
 	left, leftClass string // the target that was left, until the next is tried
