@@ -11,12 +11,9 @@ import (
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
-// retried has model m repeat at the same target, without waiting for long.
+// retried has model m repeat at the same target.
 func retried(n int) func(*settings.Config) {
-	return func(cfg *settings.Config) {
-		r := &cfg.Models[0].Retry
-		r.Max, r.Base = n, time.Millisecond
-	}
+	return func(cfg *settings.Config) { cfg.Models[0].Retry.Max = n }
 }
 
 func TestSwitchbladeDoesNotRetryUnlessTold(t *testing.T) {
@@ -25,8 +22,8 @@ func TestSwitchbladeDoesNotRetryUnlessTold(t *testing.T) {
 	w.send(plainly())
 	w.calls("by default", 1, 1)
 	want := settings.Retry{Max: 0, Base: time.Second, Cap: 8 * time.Second, Multiplier: 2, Budget: 15 * time.Second}
-	if got := profileConfig(t, switchblade, w.ups).Models[0].Retry; got != want {
-		t.Errorf("%+v, want %+v", got, want)
+	if from, _ := settings.Profile(switchblade); from.Model.Retry != want {
+		t.Errorf("%+v, want %+v", from.Model.Retry, want)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
-// profiled is build with the defaults of a profile. Two things of it are left to the tests that are about them: keys made
-// from the first texts, since all requests of a test begin alike, and health checks, since they are calls too. Chance
-// falls on the first of those that are drawn from, unless opts say otherwise.
+// profiled is build with the defaults of a profile. Three things of it are left to the tests that are about them: keys made
+// from the first texts, since all requests of a test begin alike, health checks, since they are calls too, and the second
+// between retries. Chance falls on the first of those that are drawn from, unless opts say otherwise.
 func profiled(t *testing.T, name string, ups []*routertest.Upstream, change func(*settings.Config), opts ...router.Option) *world {
 	t.Helper()
 	first := router.WithRandom(func() float64 { return 0 })
@@ -34,7 +34,7 @@ func profileConfig(t *testing.T, name string, ups []*routertest.Upstream) settin
 	}
 	cfg, m := from.Config, from.Model
 	cfg.Affinity.PrefixKey = false
-	m.ID = "m"
+	m.ID, m.Retry.Base = "m", time.Millisecond
 	for i, up := range ups {
 		u, target := from.Upstream, from.Target
 		u.Name, u.BaseURL, u.Wires = string(rune('a'+i)), up.URL, routertest.Wires
