@@ -40,14 +40,6 @@ const (
 // resolute reports whether a confined request is refused while its target rests, whatever none_eligible says.
 func (c confinement) resolute() bool { return c == confinedByPath || c == confinedByMode }
 
-// says names in an error what the request is confined to.
-func (c confinement) says() string {
-	if c == confinedByPath {
-		return "the upstream that the path names"
-	}
-	return "the target that this session belongs to"
-}
-
 // prefer finds the place in order of the target that a session should go to first: the one it is pinned to or, while that
 // one is out, one that holds the provider's prompt cache for it. It is -1 if there is none.
 func (x *exchange) prefer(m *member, targets []*target, blocks []health.Block, order []int, now time.Time) int {

@@ -2,6 +2,7 @@ package router
 
 import (
 	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"net/http"
 	"slices"
@@ -281,8 +282,10 @@ func (x *exchange) none(out []held) error {
 		return x.noCandidate()
 	case full == n:
 		return saturated("every target of this model is busy")
+	case x.confined == confinedByPath:
+		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.upstream, 64), tally(out))
 	case x.confined.resolute():
-		e.Msg = x.confined.says() + " may not be tried now: " + tally(out)
+		e.Msg = "the target that this session belongs to may not be tried now: " + tally(out)
 	case x.snap.cfg.Profile == "switchblade":
 		e.Msg = likeSwitchblade(out, manual)
 	case limits == n:
