@@ -182,8 +182,13 @@ func (w *world) fail(names ...string) {
 func TestLLMRouterBreakerOpensAfterFourFailuresInARow(t *testing.T) {
 	t.Parallel()
 	for _, row := range [][]string{
-		{"500", "500", "500", "500"}, {"401", "401", "401", "401"}, {"402", "402", "402", "402"}, {"403", "403", "403", "403"},
-		{"cut", "cut", "cut", "cut"}, {"401", "500", "402", "reset"}, {"529", "403 region", "503", "401"},
+		{"500", "500", "500", "500"},
+		{"401", "401", "401", "401"},
+		{"402", "402", "402", "402"},
+		{"403", "403", "403", "403"},
+		{"cut", "cut", "cut", "cut"},
+		{"401", "500", "402", "reset"},
+		{"529", "403 region", "503", "401"},
 	} {
 		w := breaker(t, nil)
 		w.fail(row[:3]...)

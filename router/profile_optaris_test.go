@@ -301,17 +301,28 @@ func TestOptarisHidesWhatFailsBeforeTheStartEvent(t *testing.T) {
 func TestOptarisTellsWhatBreaksAfterTheStartEvent(t *testing.T) {
 	t.Parallel()
 	for _, wire := range routertest.Wires {
-		w := profiled(t, optaris, upstreams(routertest.Stream(wire, words, spent).Events(startEvents).Ending(routertest.Cut), good), noStreamUsage)
-		got := w.Send(t.Context(), routertest.NewRequest(wire, "m", true))
-		e := w.completed()
-		rest := strings.TrimPrefix(got.Body, w.ups[0].Await(0).Sent())
-		if got.Status != 200 || !tellsError(wire, rest) {
-			t.Errorf("%s: got %d %q", wire, got.Status, got.Body)
+		begun := routertest.Stream(wire, words, spent).Events(startEvents)
+		for name, c := range map[string]struct {
+			reply        routertest.Reply
+			idle, stream time.Duration
+		}{
+			"cut": {begun.Ending(routertest.Cut), 0, 0}, "idle": {begun.Ending(routertest.Stall), 40 * time.Millisecond, 0},
+			"too long": {begun.Ending(routertest.Stall), 0, 40 * time.Millisecond},
+		} {
+			w := profiled(t, optaris, upstreams(c.reply, good), func(cfg *settings.Config) {
+				noStreamUsage(cfg)
+				cfg.Upstreams[0].Timeouts.Idle, cfg.Upstreams[0].Timeouts.Stream = c.idle, c.stream
+			})
+			got := w.Send(t.Context(), routertest.NewRequest(wire, "m", true))
+			e := w.completed()
+			rest := strings.TrimPrefix(got.Body, w.ups[0].Await(0).Sent())
+			if got.Status != 200 || !tellsError(wire, rest) || e.Outcome != "failed" || e.Status != 200 {
+				t.Errorf("%s, %s: got %d %q, %+v", wire, name, got.Status, got.Body, e)
+			}
+			w.calls(name, 1, 0)
+			w.tell(0, good)
+			w.expect(name+": it had been healthy", plainly(), 200, "a")
 		}
-		if e.Outcome != "failed" || e.Status != 200 {
-			t.Errorf("%s: %+v", wire, e)
-		}
-		w.calls(wire, 1, 0)
 	}
 }
 

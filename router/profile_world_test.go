@@ -217,3 +217,18 @@ func sessions(t *testing.T, profile string, keyed routertest.Request, known, unk
 		}
 	}
 }
+
+// A wait is told as long as it is in every profile, and what is held by hand is tried in none.
+func TestProfilesTellTheTrueWait(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{llmRouter, switchblade, optaris, copilot} {
+		w := profiled(t, name, upstreams(good), nil)
+		if err := w.engine.Cool("a", "", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		got := w.expect(name, plainly(), http.StatusServiceUnavailable, "")
+		if after := got.Header.Get("Retry-After"); after != "3600" || len(w.ups[0].Calls()) != 0 {
+			t.Errorf("%s: Retry-After %q, %d calls", name, after, len(w.ups[0].Calls()))
+		}
+	}
+}
