@@ -76,9 +76,7 @@ func TestCopilotIsStrict(t *testing.T) {
 	w.clock.Advance(30 * time.Second)
 	w.tell(0, good)
 	w.expect("the owner is back", r, 200, "a")
-	if err := w.engine.Cool("a", "", 0); err != nil {
-		t.Fatal(err)
-	}
+	w.cool("a", 0)
 	w.expect("the owner is held by hand", r, http.StatusServiceUnavailable, "")
 	if n := len(w.ups[1].Calls()) + len(w.ups[2].Calls()); n != 0 {
 		t.Errorf("moved %d times", n)

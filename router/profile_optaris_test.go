@@ -59,15 +59,12 @@ func TestOptarisScoresBySuccess(t *testing.T) {
 func TestOptarisScoresStreamsByFirstToken(t *testing.T) {
 	t.Parallel()
 	stream := routertest.NewRequest(routertest.Chat, "m", true)
-	w := profiled(t, optaris, upstreams(good, good), func(cfg *settings.Config) { prices(1, 1.1)(cfg) })
+	w := profiled(t, optaris, upstreams(good, good), prices(1, 1.1))
 	slow := func(up int, d time.Duration) { w.meanwhile(up, stream, good, func() { w.clock.Advance(d) }) }
 	slow(0, 10*time.Second)
-	if _, err := w.engine.Uncool("a", ""); err != nil {
-		t.Fatal(err)
-	}
-	_ = w.engine.Cool("a", "", 0)
+	w.cool("a", 0)
 	slow(1, time.Second)
-	_, _ = w.engine.Uncool("a", "")
+	w.uncool("a")
 	w.expect("b is ten times faster", stream, 200, "b")
 	w.expect("which a plain answer does not feel", plainly(), 200, "a")
 }
@@ -208,9 +205,7 @@ func TestOptarisLiftsRests(t *testing.T) {
 func TestOptarisLiftsNothingThatIsHeldByHand(t *testing.T) {
 	t.Parallel()
 	w := profiled(t, optaris, upstreams(good), nil)
-	if err := w.engine.Cool("a", "", 0); err != nil {
-		t.Fatal(err)
-	}
+	w.cool("a", 0)
 	w.expect("held", plainly(), 503, "")
 }
 

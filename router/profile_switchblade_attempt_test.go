@@ -210,9 +210,7 @@ func TestSwitchbladeHealthIsCheckedAgainBeforeEachDispatch(t *testing.T) {
 	t.Parallel()
 	w := profiled(t, switchblade, upstreams(good, good, good), nil)
 	w.meanwhile(0, affine("s"), failing["500"], func() {
-		if err := w.engine.Cool("b", "", 0); err != nil {
-			t.Fatal(err)
-		}
+		w.cool("b", 0)
 	})
 	w.calls("b was in the plan", 1, 0, 1)
 }

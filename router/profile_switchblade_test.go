@@ -222,7 +222,7 @@ func TestSwitchbladeOpaqueRejection(t *testing.T) {
 		w.expect(text+": moves on", affine("s"), 200, "b")
 		w.tell(0, good)
 		w.expect(text+": nobody else is concerned", affine("t"), 200, "a")
-		w.engine.Uncool("b", "") // forget where the session was answered
+		w.uncool("b") // forget where the session was answered
 		w.clock.Advance(29 * time.Second)
 		w.expect(text+": the session leaves the route alone", forModel("m", affine("s")), 200, "b")
 	}
@@ -271,9 +271,7 @@ func TestSwitchbladeTellsTheEarliestRecovery(t *testing.T) {
 	t.Parallel()
 	w := profiled(t, switchblade, upstreams(failing["401"], routertest.Body(429, "application/json", `{"error":{"type":"GoUsageLimitError","message":"Resets in 3 days"}}`)), nil)
 	w.send(plainly())
-	if err := w.engine.Cool("a", "", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	w.cool("a", time.Hour)
 	if got := w.expect("uncapped", plainly(), 503, ""); got.Header.Get("Retry-After") != "3600" {
 		t.Errorf("Retry-After %q, want 3600", got.Header.Get("Retry-After"))
 	}
@@ -283,15 +281,13 @@ func TestSwitchbladeCooledByHand(t *testing.T) {
 	t.Parallel()
 	w := profiled(t, switchblade, upstreams(good, good), nil)
 	for _, name := range []string{"a", "b"} {
-		if err := w.engine.Cool(name, "", 0); err != nil {
-			t.Fatal(err)
-		}
+		w.cool(name, 0)
 	}
 	got := w.expect("by hand", plainly(), 503, "")
 	if !strings.Contains(got.Body, "all available backends are cooling (2 manually cooled - uncool to restore)") || got.Header.Get("Retry-After") != "" {
 		t.Errorf("%s, Retry-After %q", got.Body, got.Header.Get("Retry-After"))
 	}
-	w.engine.Uncool("b", "")
+	w.uncool("b")
 	w.expect("one is back", plainly(), 200, "b")
 	w.tell(1, failing["500"])
 	w.send(plainly())

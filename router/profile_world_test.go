@@ -129,6 +129,22 @@ func (w *world) meanwhile(up int, r routertest.Request, reply routertest.Reply, 
 	return got
 }
 
+// cool holds an account off by hand.
+func (w *world) cool(name string, d time.Duration) {
+	w.t.Helper()
+	if err := w.engine.Cool(name, "", d); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// uncool ends all that holds an account off.
+func (w *world) uncool(name string) {
+	w.t.Helper()
+	if _, err := w.engine.Uncool(name, ""); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // tell sets what an upstream answers from now on.
 func (w *world) tell(up int, replies ...routertest.Reply) { w.ups[up].Script(replies...) }
 
@@ -223,9 +239,7 @@ func TestProfilesTellTheTrueWait(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{llmRouter, switchblade, optaris, copilot} {
 		w := profiled(t, name, upstreams(good), nil)
-		if err := w.engine.Cool("a", "", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		w.cool("a", time.Hour)
 		got := w.expect(name, plainly(), http.StatusServiceUnavailable, "")
 		if after := got.Header.Get("Retry-After"); after != "3600" || len(w.ups[0].Calls()) != 0 {
 			t.Errorf("%s: Retry-After %q, %d calls", name, after, len(w.ups[0].Calls()))
