@@ -51,7 +51,7 @@ func (x *exchange) findUpstream() error {
 			Kind: "unknown_upstream", Status: http.StatusNotFound, Msg: fmt.Sprintf("unknown backend %q", clip(x.upstream, 64)), class: callerInvalid,
 		}
 	}
-	x.upstream = a.cfg.Name
+	x.named, x.upstream = x.upstream, a.cfg.Name
 	return nil
 }
 

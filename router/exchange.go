@@ -34,6 +34,7 @@ type exchange struct {
 	client   string // type of the agent, by the configuration's client rules
 	repeats  int    // on the same target before another is tried
 	upstream string // that the client named in its URL, "" = any
+	named    string // the word it had for it: a name or an index
 
 	body      *body
 	object    peek.Object

@@ -283,7 +283,7 @@ func (x *exchange) none(out []held) error {
 	case full == n:
 		return saturated("every target of this model is busy")
 	case x.confined == confinedByPath:
-		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.upstream, 64), tally(out))
+		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.named, 64), tally(out))
 	case x.confined.resolute():
 		e.Msg = "the target that this session belongs to may not be tried now: " + tally(out)
 	case x.snap.cfg.Profile == "switchblade":

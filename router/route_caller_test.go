@@ -103,7 +103,7 @@ func TestClientTypesSayHowOftenToRetry(t *testing.T) {
 	}
 }
 
-func at(prefix string, r routertest.Request) routertest.Request {
+func below(prefix string, r routertest.Request) routertest.Request {
 	r.Path = prefix + r.Path
 	return r
 }
@@ -120,7 +120,7 @@ func TestPathsPinUpstreams(t *testing.T) {
 		} {
 			n := map[string]int{"a": 0, "b": 1, "c:d": 2}[want]
 			before := len(w.ups[n].Calls())
-			if got := w.to(at(prefix, r)); got != want {
+			if got := w.to(below(prefix, r)); got != want {
 				t.Errorf("%s went to %s", prefix, got)
 				continue
 			}
@@ -130,7 +130,7 @@ func TestPathsPinUpstreams(t *testing.T) {
 			}
 		}
 		for _, prefix := range []string{"/backends/x", "/backends/3", "/backends/-1", "/upstreams/B", "/backends/%20"} {
-			refused(t, wire, w.Send(t.Context(), at(prefix, r)), 404, "unknown backend")
+			refused(t, wire, w.Send(t.Context(), below(prefix, r)), 404, "unknown backend")
 		}
 	})
 }
@@ -155,19 +155,19 @@ func TestPinnedPathNeverFailsOver(t *testing.T) {
 			cfg.Cooling.NoneEligible = mode
 			cfg.Models = append(cfg.Models, modelNamed("only-a", "a"))
 		})
-		pinned := at("/backends/b", turn("s"))
+		pinned := below("/backends/b", turn("s"))
 		w.ups[1].Script(routertest.Fail(500, "down"))
 		w.goes(pinned, "500 server_error")
 		w.ups[1].Script(good)
 		got := w.Send(t.Context(), pinned)
-		refused(t, routertest.Chat, got, 503, "the upstream that the path names may not be tried now")
+		refused(t, routertest.Chat, got, 503, `pinned backend \"b\" is unhealthy`)
 		if got.Header.Get("Retry-After") != "30" {
 			t.Errorf("%s: %v", mode, got.Header)
 		}
 		w.clock.Advance(time.Minute)
 		w.goes(pinned, "b")
-		w.goes(at("/backends/b", asking("only-a", "")), "404 unknown_model")
-		w.goes(at("/backends/b", asking("nothing", "")), "404 unknown_model")
+		w.goes(below("/backends/b", asking("only-a", "")), "404 unknown_model")
+		w.goes(below("/backends/b", asking("nothing", "")), "404 unknown_model")
 		_ = w.engine.Cool("b", "", 0)
 		w.goes(pinned, "503 router_unavailable")
 		_, _ = w.engine.Uncool("b", "")
@@ -184,9 +184,9 @@ func TestPinnedPathLeavesTheSessionAlone(t *testing.T) {
 	t.Parallel()
 	w := build(t, upstreams(spentCache, spentCache, spentCache), nil)
 	w.goes(turn("s"), "a")
-	w.goes(at("/backends/b", turn("s")), "b", "b")
+	w.goes(below("/backends/b", turn("s")), "b", "b")
 	w.goes(turn("s"), "a")
-	w.goes(at("/backends/c", turn("new")), "c")
+	w.goes(below("/backends/c", turn("new")), "c")
 	w.goes(turn("new"), "a")
 }
 
@@ -199,14 +199,14 @@ func TestPinnedPathKeepsToGroupsAndClients(t *testing.T) {
 		cfg.Upstreams[2].Clients = []string{"codex"}
 	})
 	agents := turn("").With("X-Api-Key", "key-of-agents")
-	w.goes(at("/backends/a", agents), "404 unknown_upstream")
-	w.goes(at("/backends/0", agents), "404 unknown_upstream")
-	w.goes(at("/backends/b", agents), "b")
-	w.goes(at("/backends/c", agents.With("User-Agent", "codex")), "c")
-	if got := w.to(at("/backends/c", agents)); got == "c" || got[0] != '4' {
+	w.goes(below("/backends/a", agents), "404 unknown_upstream")
+	w.goes(below("/backends/0", agents), "404 unknown_upstream")
+	w.goes(below("/backends/b", agents), "b")
+	w.goes(below("/backends/c", agents.With("User-Agent", "codex")), "c")
+	if got := w.to(below("/backends/c", agents)); got == "c" || got[0] != '4' {
 		t.Errorf("an upstream for another agent: %s", got)
 	}
-	w.goes(at("/backends/a", turn("")), "401 unauthorized")
+	w.goes(below("/backends/a", turn("")), "401 unauthorized")
 }
 
 // Where an upstream has several targets of a model, the first that may be tried is the one.
@@ -219,7 +219,7 @@ func TestPinnedPathWithSeveralTargets(t *testing.T) {
 		}
 		return all
 	}
-	pinned := at("/upstreams/b", turn(""))
+	pinned := below("/upstreams/b", turn(""))
 	w.goes(pinned, "b")
 	w.ups[1].Script(routertest.Fail(429, "slow"), good)
 	w.goes(pinned, "429 rate_limit_exceeded", "b")

@@ -60,7 +60,7 @@ func TestExplainTellsOrderAndReasons(t *testing.T) {
 	if e := w.explain(turn("")); e.Decision != "strategy" || e.Session != (router.ExplainedKey{Kind: "main"}) || e.Plan[2] != step("c", "strategy", now) {
 		t.Errorf("without a session: %+v", e)
 	}
-	pinned := w.explain(at("/backends/c", turn("s").With("User-Agent", "codex/1").With("X-Claude-Code-Agent-Id", "7")))
+	pinned := w.explain(below("/backends/c", turn("s").With("User-Agent", "codex/1").With("X-Claude-Code-Agent-Id", "7")))
 	if pinned.Decision != "pinned" || pinned.Client != "codex" || pinned.Session.Agent != "7" || pinned.Session.Kind != "subagent" ||
 		pinned.Plan[0] != step("c", "pinned", now) || pinned.Plan[1] != step("a", "upstream", 0) {
 		t.Errorf("a pinned path: %+v", pinned)
@@ -107,7 +107,7 @@ func TestExplainRefusesAsRequestsAreRefused(t *testing.T) {
 	w := build(t, upstreams(good), nil)
 	for kind, r := range map[string]routertest.Request{
 		"unknown_model":        asking("nothing", ""),
-		"unknown_upstream":     at("/backends/x", turn("")),
+		"unknown_upstream":     below("/backends/x", turn("")),
 		"unsupported_endpoint": {Path: "/v1/embeddings", Body: `{"model":"m"}`},
 		"bad_request":          {Path: "%", Body: `{"model":"m"}`},
 		"invalid_body":         {Path: "/v1/messages", Body: `{"model":`},

@@ -48,7 +48,7 @@ func TestNoneEligibleByMode(t *testing.T) {
 				switch s := state.(type) {
 				case routertest.Reply:
 					w.ups[i].Script(s)
-					w.to(at("/backends/"+name, turn("")))
+					w.to(below("/backends/"+name, turn("")))
 					w.ups[i].Script(good)
 				case time.Duration:
 					if err := w.engine.Cool(name, "m", s); err != nil {

@@ -91,7 +91,7 @@ func TestDecisionsAreTold(t *testing.T) {
 	ends(turn("s"), "b", "failover")
 	ends(turn("s"), "b", "sticky")
 	ends(turn("t"), "b", "strategy") // a rests, so that b is what the strategy gives
-	ends(at("/backends/b", turn("u")), "b", "pinned")
+	ends(below("/backends/b", turn("u")), "b", "pinned")
 	o.clock.Advance(20 * time.Minute)
 	ends(turn("t"), "b", "cache")
 	ends(responses("r", ""), "a", "strategy")
@@ -100,7 +100,7 @@ func TestDecisionsAreTold(t *testing.T) {
 	_ = o.engine.Cool("a", "", 0)
 	_ = o.engine.Cool("b", "", 0)
 	ends(turn(""), "503 router_unavailable", "none")
-	ends(at("/backends/b", turn("u")), "503 router_unavailable", "none")
+	ends(below("/backends/b", turn("u")), "503 router_unavailable", "none")
 	o.close()
 	if diff := cmp.Diff(want, o.decisions("m")); diff != "" {
 		t.Error(diff)
@@ -122,7 +122,7 @@ func TestAffinityDecisionsAreCounted(t *testing.T) {
 	limit := routertest.Fail(429, "slow").With("Retry-After", "60")
 	o.goes(turn(""), "a", "a")                                    // none none, twice
 	o.goes(turn("s"), "a", "a", "a")                              // new, hit, hit
-	o.goes(at("/backends/b", turn("s")), "b")                     // counts for nothing
+	o.goes(below("/backends/b", turn("s")), "b")                  // counts for nothing
 	o.goes(routertest.NewCount("m").With("Session-Id", "s"), "a") // nor does this
 	for _, r := range beside() {
 		o.goes(r, "a") // nor do these
