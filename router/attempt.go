@@ -63,7 +63,7 @@ type held struct {
 // attempt goes through the plan until something is committed to the client or nothing is left to try.
 func (x *exchange) attempt() error {
 	over, err := x.walk(x.plan)
-	if !over && (x.lifted || x.lift(nil)) {
+	if !over && (x.lift(nil) || x.lifted) {
 		again := make([]*target, 0, len(x.held))
 		for _, h := range x.held {
 			again = append(again, h.t)
