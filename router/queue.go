@@ -61,6 +61,13 @@ func (q *queue) leave(limit int) {
 	q.admit(limit)
 }
 
+// resize lets in those who wait for a ceiling that is higher now; the next request to end may be a long stream.
+func (q *queue) resize(limit int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.admit(limit)
+}
+
 func (q *queue) admit(limit int) {
 	for q.waiting.Len() > 0 && (limit <= 0 || q.inside < limit) {
 		turn, _ := q.waiting.Remove(q.waiting.Front()).(chan struct{})
@@ -79,13 +86,14 @@ func (q *queue) length() int {
 // admit has the request wait while as many as the configuration allows are under way. Token counts are cheap and come in
 // bursts; they pass by.
 func (x *exchange) admit() error {
-	limit := x.snap.cfg.Server.MaxConcurrentRequests
+	server := &x.r.snap.Load().cfg.Server // the newest, or a reload would find the request waiting for an old ceiling
+	limit := server.MaxConcurrentRequests
 	if limit <= 0 || !x.generates() {
 		return nil
 	}
 	from := x.r.opts.now()
 	var err error
-	x.await(func() { x.admitted, err = x.r.queue.enter(x.ctx, limit, x.snap.cfg.Server.MaxQueueDepth) })
+	x.await(func() { x.admitted, err = x.r.queue.enter(x.ctx, limit, server.MaxQueueDepth) })
 	x.queued(from)
 	switch {
 	case x.admitted:

@@ -143,6 +143,7 @@ func (r *Router) Load(cfg settings.Config) error {
 	r.ledger.Configure(next.policy.Health(), next.known())
 	r.opts.pins.Configure(affinity.Policy{PinTTL: cfg.Affinity.PinTTL, FromBinding: !cfg.Affinity.Renew, MaxSessions: cfg.Affinity.MaxSessions})
 	r.snap.Store(next)
+	r.queue.resize(cfg.Server.MaxConcurrentRequests)
 	r.checks = startChecks(next.accounts, r.check, r.checked)
 	for name, c := range r.clients {
 		if clients[name] != c {
