@@ -47,6 +47,7 @@ type Router struct {
 	recent    recent
 	queue     queue
 	checks    *checks
+	closed    bool // no checks begin any more
 	inFlight  atomic.Int64
 	buffered  atomic.Int64 // bytes of request bodies held now
 	forget    func()       // takes the observation of target states back
@@ -144,7 +145,9 @@ func (r *Router) Load(cfg settings.Config) error {
 	r.opts.pins.Configure(affinity.Policy{PinTTL: cfg.Affinity.PinTTL, FromBinding: !cfg.Affinity.Renew, MaxSessions: cfg.Affinity.MaxSessions})
 	r.snap.Store(next)
 	r.queue.resize(cfg.Server.MaxConcurrentRequests)
-	r.checks = startChecks(next.accounts, r.check, r.checked)
+	if !r.closed {
+		r.checks = startChecks(next.accounts, r.check, r.checked)
+	}
 	for name, c := range r.clients {
 		if clients[name] != c {
 			c.CloseIdle()
@@ -183,6 +186,7 @@ func (r *Router) Close() {
 	r.forget()
 	r.loading.Lock()
 	defer r.loading.Unlock()
+	r.closed = true
 	r.checks.stop()
 	for _, c := range r.clients {
 		c.CloseIdle()
