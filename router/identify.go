@@ -11,6 +11,10 @@ import (
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
+// maxModelID bounds, in bytes, what a client may call a model: a pattern would have it kept in pins, in the ledger and
+// among the recent requests.
+const maxModelID = 2048
+
 // identify finds the envelope of the request: model, stream and session. The body is looked at once and never decoded.
 func (x *exchange) identify() error {
 	if err := x.object.Scan(x.body.bytes); err != nil {
@@ -26,6 +30,9 @@ func (x *exchange) identify() error {
 			return invalid("invalid_body", `the request body has no "model", which says where it should go`)
 		}
 		x.asked = id
+	}
+	if len(x.asked) > maxModelID {
+		return invalid("invalid_body", "the model's id is too long")
 	}
 	x.streaming = x.route.Wire.WantsStream(&x.object, x.route)
 	x.session = x.sessionOf()
