@@ -109,7 +109,7 @@ func (x *exchange) rankMembers(c *candidates, req *strategy.Request) {
 		ranked[i] = strategy.Candidate{Name: m.cfg.ID, Weight: m.weight, Price: 1, Out: !x.anyIn(m, req.Now)}
 	}
 	order := x.model.order.Order(make([]int, 0, len(members)), ranked, req)
-	if home := x.home(req.Now); home >= 0 && !ranked[home].Out {
+	if home := x.home(req.Now); home >= 0 && (!ranked[home].Out || x.snap.cfg.Affinity.Mode == "strict") {
 		at := slices.Index(order, home)
 		order = slices.Insert(slices.Delete(order, at, at+1), 0, home)
 	}
