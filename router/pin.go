@@ -126,8 +126,8 @@ func (x *exchange) issuer() string {
 	return t.Upstream
 }
 
-// confineTo leaves only the targets of one upstream in the plan, if there is one.
-func (x *exchange) confineTo(upstream string) {
+// confineTo leaves only the targets of one upstream in the plan, if there is one, and reports whether there was.
+func (x *exchange) confineTo(upstream string) bool {
 	n := 0
 	for i, t := range x.plan {
 		if t.cfg.Name == upstream {
@@ -135,9 +135,11 @@ func (x *exchange) confineTo(upstream string) {
 			n++
 		}
 	}
-	if n > 0 {
-		x.plan, x.blocks, x.confined = x.plan[:n], x.blocks[:n], confinedByID
+	if n == 0 {
+		return false
 	}
+	x.plan, x.blocks, x.confined = x.plan[:n], x.blocks[:n], confinedByID
+	return true
 }
 
 // confine leaves only the owner in the plan: the target that is pinned or that the strategy gives the session for good,

@@ -92,8 +92,7 @@ func (x *exchange) choose(now time.Time) {
 	switch {
 	case x.upstream != "":
 		x.confine(confinedByPath)
-	case issuer != "":
-		x.confineTo(issuer)
+	case issuer != "" && x.confineTo(issuer):
 	case x.snap.cfg.Affinity.Mode == "strict" && x.session.ID != "":
 		x.confine(confinedByMode)
 	}
