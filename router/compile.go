@@ -119,12 +119,14 @@ func (r *Router) compilePreset(s *snapshot, p *settings.Preset) *model {
 		draws: !kind.Keyed && s.cfg.Profile != "switchblade", // whose sessions prefer a target of a model, but no model
 		home:  "preset " + p.ID,                              // ids have no spaces
 	}
+	e := expander{&s.cfg, map[string][]*settings.Model{}}
 	for _, id := range p.Models {
 		weight, given := p.Weights[id]
 		if !given {
 			weight = 1
 		}
-		for _, m := range expand(&s.cfg, id, []string{p.ID}) {
+		models, _ := e.expand(id, []string{p.ID})
+		for _, m := range models {
 			if !slices.ContainsFunc(out.members, func(o *member) bool { return o.cfg == m }) {
 				c := r.compileMember(s, m, p.ID, p.Defaults)
 				c.weight = weight
@@ -135,21 +137,41 @@ func (r *Router) compilePreset(s *snapshot, p *settings.Preset) *model {
 	return out
 }
 
-// expand lists the models behind an id that a preset names. An id on the way here already is a model of that name, if
-// there is one; otherwise it would go round in a circle and is left out.
-func expand(cfg *settings.Config, id string, way []string) (list []*settings.Model) {
-	i := slices.IndexFunc(cfg.Presets, func(p settings.Preset) bool { return p.ID == id })
-	if i < 0 || slices.Contains(way, id) {
-		if j := slices.IndexFunc(cfg.Models, func(m settings.Model) bool { return m.ID == id }); j >= 0 {
-			list = append(list, &cfg.Models[j])
+// expander lists the models behind what presets name. It keeps what it has found out: presets that share presets are
+// reached in more ways than can be walked.
+type expander struct {
+	cfg   *settings.Config
+	known map[string][]*settings.Model
+}
+
+// expand lists the models behind an id that a preset names, each once. An id on the way here already is a model of that
+// name, if there is one; otherwise it would go round in a circle and is left out. What a circle was cut out of is not
+// whole: the way there decides where it is cut.
+func (e *expander) expand(id string, way []string) (list []*settings.Model, whole bool) {
+	i, onWay := slices.IndexFunc(e.cfg.Presets, func(p settings.Preset) bool { return p.ID == id }), slices.Contains(way, id)
+	if i < 0 || onWay {
+		if j := slices.IndexFunc(e.cfg.Models, func(m settings.Model) bool { return m.ID == id }); j >= 0 {
+			list = append(list, &e.cfg.Models[j])
 		}
-		return list
+		return list, !onWay
 	}
-	way = append(slices.Clone(way), id)
-	for _, next := range cfg.Presets[i].Models {
-		list = append(list, expand(cfg, next, way)...)
+	if known, ok := e.known[id]; ok {
+		return known, true
 	}
-	return list
+	way, whole = append(slices.Clone(way), id), true
+	for _, next := range e.cfg.Presets[i].Models {
+		models, all := e.expand(next, way)
+		whole = whole && all
+		for _, m := range models {
+			if !slices.Contains(list, m) {
+				list = append(list, m)
+			}
+		}
+	}
+	if whole {
+		e.known[id] = list
+	}
+	return list, whole
 }
 
 // compileMember makes one model ready as part of what clients ask for under an id.

@@ -197,7 +197,7 @@ func (v *validator) presets() {
 // acyclic refuses a preset that comes back to itself; Switchblade cuts the way there instead.
 func (v *validator) acyclic(path, id string) {
 	const summary = "Preset contains itself"
-	way := v.cycle(id, []string{id})
+	way := v.cycle(id, []string{id}, map[string]bool{})
 	switch text := strings.Join(way, " → ") + "."; {
 	case way == nil:
 	case v.cfg.Profile == "switchblade":
@@ -221,8 +221,8 @@ func (v *validator) concrete(path, id string) {
 }
 
 // cycle finds a way from the last preset of a way back to goal. A preset that lists its own id means the model of that
-// id, if there is one.
-func (v *validator) cycle(goal string, way []string) []string {
+// id, if there is one. What was seen does not lead to goal.
+func (v *validator) cycle(goal string, way []string, seen map[string]bool) []string {
 	at := way[len(way)-1]
 	i := slices.IndexFunc(v.cfg.Presets, func(p Preset) bool { return p.ID == at })
 	if i < 0 {
@@ -234,8 +234,9 @@ func (v *validator) cycle(goal string, way []string) []string {
 		case id == at && isModel:
 		case id == goal:
 			return next
-		case !slices.Contains(way, id):
-			if found := v.cycle(goal, next); found != nil {
+		case !slices.Contains(way, id) && !seen[id]:
+			seen[id] = true
+			if found := v.cycle(goal, next, seen); found != nil {
 				return found
 			}
 		}
