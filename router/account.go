@@ -142,7 +142,7 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	case v.Move == verdict.Serve || v.Heals:
 		a.lease.Success(now)
 	case v.Blame:
-		v.Failure.Session = x.session.ID
+		v.Failure.Session = x.conversation
 		for _, c := range a.lease.Fail(now, v.Failure) {
 			a.cooled(c)
 		}

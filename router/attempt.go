@@ -145,14 +145,16 @@ func (x *exchange) lift(rest []*target) bool {
 	for _, t := range rest {
 		out = append(out, x.ledgerTarget(t))
 	}
-	lifted := x.r.ledger.Clear(x.r.opts.now(), out, x.session.ID) > 0
-	x.lifted = x.lifted || lifted
-	return lifted
+	if x.r.ledger.Clear(x.r.opts.now(), out, x.conversation) == 0 {
+		return false
+	}
+	x.lifted = true
+	return true
 }
 
 // begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old.
 func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block) {
-	lease, block := x.r.ledger.Begin(x.r.opts.now(), x.ledgerTarget(t), x.session.ID, force)
+	lease, block := x.r.ledger.Begin(x.r.opts.now(), x.ledgerTarget(t), x.conversation, force)
 	if lease == nil {
 		return nil, block
 	}
@@ -206,7 +208,7 @@ func (x *exchange) tryAgain(v verdict.Verdict, rest []*target) bool {
 func (x *exchange) nextEligible(rest []*target) *target {
 	now := x.r.opts.now()
 	for _, t := range rest {
-		if b := x.r.ledger.Check(now, x.ledgerTarget(t), x.session.ID); !b.Blocked() {
+		if b := x.r.ledger.Check(now, x.ledgerTarget(t), x.conversation); !b.Blocked() {
 			return t
 		}
 	}

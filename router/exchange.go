@@ -44,6 +44,8 @@ type exchange struct {
 	streaming bool
 	session   session.Key
 
+	conversation string // what the ledger knows the session by: one caller's exclusions are not another's, whose id may be the same
+
 	model     *model
 	plan      []*target
 	blocks    []*health.Block // what held each target of the plan off when it was made

@@ -153,7 +153,7 @@ func (x *exchange) score(t *target) *float64 {
 		if o == t {
 			at = len(ranked)
 		}
-		b := x.r.ledger.Check(x.start, x.ledgerTarget(o), x.session.ID)
+		b := x.r.ledger.Check(x.start, x.ledgerTarget(o), x.conversation)
 		ranked = append(ranked, x.candidate(o, b))
 	}
 	if at < 0 {

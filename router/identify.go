@@ -36,6 +36,9 @@ func (x *exchange) identify() error {
 	}
 	x.streaming = x.route.Wire.WantsStream(&x.object, x.route)
 	x.session = x.sessionOf()
+	if x.conversation = x.session.ID; x.key != "" && x.session.ID != "" {
+		x.conversation = x.key + "\x00" + x.session.ID
+	}
 	x.identifyClient()
 	x.describe()
 	return nil

@@ -120,7 +120,7 @@ func (x *exchange) rankMembers(c *candidates, req *strategy.Request) {
 // anyIn reports whether a target of a member may be tried now.
 func (x *exchange) anyIn(m *member, now time.Time) bool {
 	return slices.ContainsFunc(m.targets, func(t *target) bool {
-		return x.bars(t) == "" && !x.r.ledger.Check(now, x.ledgerTarget(t), x.session.ID).Blocked()
+		return x.bars(t) == "" && !x.r.ledger.Check(now, x.ledgerTarget(t), x.conversation).Blocked()
 	})
 }
 
@@ -132,7 +132,7 @@ func (x *exchange) rank(c *candidates, m *member, req *strategy.Request) {
 		if x.bars(t) != "" {
 			continue
 		}
-		b := x.r.ledger.Check(req.Now, x.ledgerTarget(t), x.session.ID)
+		b := x.r.ledger.Check(req.Now, x.ledgerTarget(t), x.conversation)
 		c.targets, c.blocks = append(c.targets, t), append(c.blocks, b)
 		c.ranked = append(c.ranked, x.candidate(t, b))
 	}

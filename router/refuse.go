@@ -166,7 +166,7 @@ func (x *exchange) comeBack() string {
 	now := x.r.opts.now()
 	var soonest time.Duration
 	for _, t := range x.plan {
-		b := x.r.ledger.Check(now, x.ledgerTarget(t), x.session.ID)
+		b := x.r.ledger.Check(now, x.ledgerTarget(t), x.conversation)
 		if d := b.Until.Sub(now); b.Blocked() && !b.Until.IsZero() && (soonest == 0 || d < soonest) {
 			soonest = d
 		}
