@@ -29,10 +29,10 @@ type State uint8
 const (
 	Unpinned State = iota
 	Pinned
-	Expired // it lasted until its PinTTL; the next look finds it Unpinned
+	Expired // it lasted until its PinTTL, and nothing has been bound since
 )
 
-// Counts is how many entries of each kind are held, among them expired ones that nobody has asked about since.
+// Counts is how many entries of each kind are held, expired ones among them.
 type Counts struct {
 	Sessions  int // pins
 	Caches    int // conversations with a warm target
@@ -45,8 +45,8 @@ type Store interface {
 	// Configure replaces the policy. It holds for what is already known, too, and may shrink it.
 	Configure(p Policy)
 
-	// Pin returns the target that a conversation is pinned to. A pin is told to be Expired once, for the look removes it.
-	// The target is empty unless the state is Pinned. A look alone does not prolong the pin.
+	// Pin returns the target that a conversation is pinned to. The target is empty unless the state is Pinned. A look alone
+	// neither prolongs the pin nor removes one that is Expired: who looks may not be who binds.
 	Pin(now time.Time, k Key) (Target, State)
 	// Bind pins a conversation to the target that served it, or prolongs the pin to that target.
 	Bind(now time.Time, k Key, t Target)

@@ -153,7 +153,6 @@ func (m *Memory) Pin(now time.Time, k Key) (Target, State) {
 	case n == nil:
 		return Target{}, Unpinned
 	case m.expired(&n.val, s.now):
-		s.pins.remove(n)
 		return Target{}, Expired
 	}
 	s.pins.use(n)

@@ -54,13 +54,14 @@ func (n *naive) trim() {
 func (n *naive) expired(p naivePin) bool { return n.p.PinTTL > 0 && n.now.Sub(p.since) >= n.p.PinTTL }
 
 func (n *naive) pin(k Key) (Target, State) {
-	p, ok := take(&n.pins, func(p naivePin) bool { return p.k == k })
+	i := slices.IndexFunc(n.pins, func(p naivePin) bool { return p.k == k })
 	switch {
-	case !ok:
+	case i < 0:
 		return Target{}, Unpinned
-	case n.expired(p):
+	case n.expired(n.pins[i]):
 		return Target{}, Expired
 	}
+	p, _ := take(&n.pins, func(p naivePin) bool { return p.k == k })
 	n.pins = append(n.pins, p)
 	return p.t, Pinned
 }
