@@ -3,6 +3,8 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	"github.com/signalbox-llm/signalbox/translate/peek"
@@ -10,7 +12,7 @@ import (
 
 // Key ties the requests of one conversation together. A Key without ID means that the request tells no conversation.
 type Key struct {
-	ID     string // as the client sent it, or derived; never a metric label
+	ID     string // as the client sent it, or derived, also where that is too long; never a metric label
 	Source string // the header or body field that gave it, "prefix" for a derived one
 	Agent  string // the sub-agent that speaks, beside the conversation's own key; empty for the main thread
 	Kind   Kind   // what the request is to the conversation
@@ -105,7 +107,21 @@ func Find(r Request) Key {
 	if k.ID, k.Source = f.id(); k.ID == "" {
 		k.Agent = ""
 	}
+	k.ID, k.Agent = bounded(k.ID), bounded(k.Agent)
 	return k
+}
+
+// maxID bounds, in bytes, an id that is kept as the client sent it. Ids are remembered by the thousand, and a body field
+// may be as large as the body.
+const maxID = 256
+
+// bounded stands for a longer id by its digest.
+func bounded(id string) string {
+	if len(id) <= maxID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
 }
 
 func (f *finder) id() (id, source string) {

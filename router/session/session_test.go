@@ -156,3 +156,22 @@ func TestKeyAsText(t *testing.T) {
 		t.Errorf("%v allocations for a key without agent", n)
 	}
 }
+
+// Ids are remembered by the thousand, and a body field may be as large as the body.
+func TestLongIDsAreDigested(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300_000)
+	find := func(id, agent string) Key {
+		return Find(request(t, "openai-chat", []byte(`{"user":"`+id+`"}`), map[string]string{"x-claude-code-agent-id": agent}))
+	}
+	one, two := find(long+"1", long+"2"), find(long+"2", long+"1")
+	if n := max(len(one.ID), len(one.Agent)); n > 256 {
+		t.Errorf("an id of %d bytes is kept", n)
+	}
+	if one.ID == two.ID || one.ID != two.Agent || one.Agent != two.ID {
+		t.Error("ids are not told apart by their digests")
+	}
+	if k := find(long[:256], ""); k.ID != long[:256] {
+		t.Error("an id that is not too long is changed")
+	}
+}
