@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 
@@ -100,9 +101,23 @@ func (d *digest) part(text, part []byte) bool {
 	return true
 }
 
+// maxText is how much of a text, in bytes as it stands, is hashed as a whole. Of a longer one, such as an image, it is
+// the length and the two ends: each turn brings it again, and megabytes would take longer to hash than all the rest.
+const maxText = 64 << 10
+
 // text hashes what a raw JSON string says, without a copy of it.
 func (d *digest) text(raw []byte) {
-	for s := raw[1 : len(raw)-1]; len(s) > 0; {
+	s := raw[1 : len(raw)-1]
+	if len(s) > maxText {
+		d.put(strconv.AppendInt(nil, int64(len(s)), 10))
+		d.letters(s[:maxText/2])
+		s = s[len(s)-maxText/2:]
+	}
+	d.letters(s)
+}
+
+func (d *digest) letters(s []byte) {
+	for len(s) > 0 {
 		n := bytes.IndexByte(s, '\\')
 		if n < 0 {
 			n = len(s)

@@ -262,3 +262,27 @@ func TestDerivedKeyOfOddParts(t *testing.T) {
 		seen[id] = part
 	}
 }
+
+// An image of many megabytes in the first message comes again with each turn; only its length and its ends are hashed.
+func TestDerivedKeyOfLongTexts(t *testing.T) {
+	t.Parallel()
+	key := func(image, text string) string {
+		return derived(t, talk{wire: "anthropic-messages"}, []byte(`{"messages":[{"role":"user","content":[`+
+			`{"type":"image","source":{"data":"`+image+`"}},{"type":"text","text":"`+text+`"}]}]}`))
+	}
+	half := strings.Repeat("QUJD", 100_000)
+	long := key(half+half, "hi")
+	for name, other := range map[string]string{
+		"start": key("x"+half[1:]+half, "hi"), "end": key(half+half[1:]+"x", "hi"), "length": key(half+half+"QUJD", "hi"), "next text": key(half+half, "ho"),
+	} {
+		if other == long {
+			t.Errorf("another %s gives the same key", name)
+		}
+	}
+	if key(half[1:]+"x"+half, "hi") == long || key(half[:len(half)-1]+"x"+half, "hi") != long {
+		t.Error("not the ends are hashed, but the middle")
+	}
+	for n := range 12 { // whatever escapes the cuts go through
+		key(strings.Repeat("a", n)+strings.Repeat(`\ud83d\ude00`, 10_000), strings.Repeat("b", n)+strings.Repeat(`\\`, 40_000))
+	}
+}
