@@ -13,6 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	nolog "go.opentelemetry.io/otel/log/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	notrace "go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
 	"github.com/signalbox-llm/signalbox/router/settings"
@@ -232,5 +237,40 @@ func TestDeepPresets(t *testing.T) {
 	got := w.Send(t.Context(), routertest.NewRequest(routertest.Chat, "l0", false))
 	if got.Status != http.StatusOK {
 		t.Errorf("%d %s", got.Status, got.Body)
+	}
+}
+
+// Nothing that a client makes up is a label of a metric.
+func TestClientsMakeNoLabels(t *testing.T) {
+	t.Parallel()
+	reader := sdkmetric.NewManualReader()
+	w := build(t, upstreams(good), func(c *settings.Config) { c.Models[0].ID = "*" },
+		router.WithTelemetry(notrace.NewTracerProvider(), sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), nolog.NewLoggerProvider()))
+	for _, path := range []string{"/v1/chat/completions", "/strange/v1/chat/completions", "/upstreams/strange/v1/chat/completions"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+path, strings.NewReader(`{"model":"strange","user":"strange"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "strange.test"
+		for _, name := range []string{"User-Agent", "X-Session-Id", "X-Claude-Code-Agent-Id", "X-Forwarded-Host", "X-Claude-Code-Request-Class"} {
+			req.Header.Set(name, "strange")
+		}
+		tr := &http.Transport{DisableKeepAlives: true}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all.ScopeMetrics {
+		for _, m := range s.Metrics {
+			if text := fmt.Sprintf("%+v", m.Data); strings.Contains(text, "strange") {
+				t.Errorf("%s: %.500s", m.Name, text)
+			}
+		}
 	}
 }

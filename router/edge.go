@@ -32,6 +32,7 @@ func (r *Router) edge() http.Handler {
 	traced := otelhttp.NewHandler(http.HandlerFunc(r.guarded), "",
 		otelhttp.WithTracerProvider(r.opts.tracers), otelhttp.WithMeterProvider(r.opts.meters),
 		otelhttp.WithPropagators(propagator),
+		otelhttp.WithServerName(r.snap.Load().cfg.Server.Listen), // or whatever a client writes into Host would be a label
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return !r.snap.Load().trusted() }),
 		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string {
 			v, _ := req.Context().Value(visitKey{}).(*visit)
