@@ -54,12 +54,6 @@ type answer struct {
 	stream          bool
 }
 
-// held is a target that could not be tried when its turn came.
-type held struct {
-	t     *target
-	block health.Block
-}
-
 // attempt goes through the plan until something is committed to the client or nothing is left to try.
 func (x *exchange) attempt() error {
 	over, err := x.walk(x.plan)
@@ -100,56 +94,6 @@ func (x *exchange) walk(targets []*target) (over bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// rescue picks the target to try although all of them are out: the one that recovers first. By default only the
-// router's own caution is overruled, never what a provider or an operator asked for: one cut stream would otherwise be
-// an outage of 30 s for whoever has a single upstream.
-func (x *exchange) rescue() (*target, health.Force) {
-	mode := x.snap.cfg.Cooling.NoneEligible
-	if x.confined.resolute() || mode != "auto" && mode != "soonest" {
-		return nil, health.NoForce
-	}
-	force := health.PastOwn
-	if mode == "soonest" {
-		force = health.PastAll
-	}
-	best := -1
-	for i, h := range x.held {
-		if b := h.block; force == health.PastOwn && !b.OwnPolicy() || b.Manual || b.Full || b.Disabled {
-			continue
-		}
-		if best < 0 || sooner(h.block.Until, x.held[best].block.Until) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return nil, health.NoForce
-	}
-	return x.held[best].t, force
-}
-
-// sooner compares times of which the zero one is not known.
-func sooner(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
-
-// lift ends the coolings of the targets that were passed by and of those in rest, where the configuration wants no
-// target to be lost to a cooling alone. It reports whether that makes another try worth it.
-func (x *exchange) lift(rest []*target) bool {
-	if x.snap.cfg.Cooling.NoneEligible != "clear" || x.confined.resolute() {
-		return false
-	}
-	var out []health.Target
-	for _, h := range x.held {
-		out = append(out, x.ledgerTarget(h.t))
-	}
-	for _, t := range rest {
-		out = append(out, x.ledgerTarget(t))
-	}
-	if x.r.ledger.Clear(x.r.opts.now(), out, x.conversation) == 0 {
-		return false
-	}
-	x.lifted = true
-	return true
 }
 
 // begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old.

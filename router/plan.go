@@ -2,7 +2,6 @@ package router
 
 import (
 	"encoding/hex"
-	"fmt"
 	"hash/fnv"
 	"net/http"
 	"slices"
@@ -245,100 +244,4 @@ func sessionHash(id string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// none answers a request for which nothing could be tried: 429 when only limits hold the pool, else 503.
-func (x *exchange) none(out []held) error {
-	now := x.r.opts.now()
-	x.outcome.decision = telemetry.DecisionNone
-	e := &Error{Kind: "router_unavailable", Status: http.StatusServiceUnavailable, class: telemetry.ClassNoneEligible}
-	limits, manual, full := 0, 0, 0
-	var soonest time.Time
-	for _, h := range out {
-		b := h.block
-		switch {
-		case b.Full:
-			full++
-		case b.Manual:
-			manual++
-		case b.Reason == health.RateLimit || b.Reason == health.Quota:
-			limits++
-		}
-		until := b.Until
-		switch {
-		case b.Probing || b.Full:
-			until = now.Add(time.Second)
-		case b.Ejected && until.IsZero() && h.t.cfg.HealthCheck != nil:
-			until = now.Add(h.t.cfg.HealthCheck.Interval) // the next check may let it in
-		}
-		if sooner(until, soonest) {
-			soonest = until
-		}
-	}
-	e.retryAt = soonest
-	switch n := len(out); {
-	case n == 0:
-		return x.noCandidate()
-	case full == n:
-		return saturated("every target of this model is busy")
-	case x.confined == confinedByPath:
-		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.named, 64), tally(out))
-	case x.confined.resolute():
-		e.Msg = "the target that this session belongs to may not be tried now: " + tally(out)
-	case x.snap.cfg.Profile == "switchblade":
-		e.Msg = likeSwitchblade(out, manual)
-	case limits == n:
-		e.Kind, e.Status = "rate_limited", http.StatusTooManyRequests
-		e.Msg = "every target of this model is over its limit: " + tally(out)
-	case manual == n:
-		e.Msg = "every target of this model was cooled by hand (" + tally(out) + "): uncool to restore"
-	default:
-		e.Msg = "no target of this model may be tried now: " + tally(out)
-	}
-	if !soonest.IsZero() {
-		e.Msg += "; the next may be at " + soonest.UTC().Format(time.RFC3339)
-	}
-	return e
-}
-
-// tally counts blocks by scope and reason, most telling first, without naming anybody.
-func tally(out []held) string {
-	var names []string
-	counts := map[string]int{}
-	for _, h := range out {
-		b := h.block
-		name := string(b.Scope) + " " + skipReason(b)
-		if b.Full || b.Probing && b.Scope == "" {
-			name = "target " + skipReason(b)
-		}
-		if counts[name]++; counts[name] == 1 {
-			names = append(names, name)
-		}
-	}
-	for i, name := range names {
-		names[i] = plural(counts[name], name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// noCandidate answers a request for a model of which no target is for it.
-func (x *exchange) noCandidate() error {
-	why := map[string]int{}
-	for _, t := range x.model.targets {
-		if x.upstream == "" || t.cfg.Name == x.upstream {
-			why[x.bars(t)]++
-		}
-	}
-	e := &Error{Kind: "no_targets", Status: http.StatusServiceUnavailable, class: telemetry.ClassNoneEligible}
-	switch {
-	case len(why) == 0:
-		e.Kind, e.Status, e.Msg = "unknown_model", http.StatusNotFound, "this model has no target at the upstream that the path names"
-		e.class = telemetry.ClassModelUnknown
-	case why[outGroup]+why[outClient] > 0:
-		e.Kind, e.Status, e.Msg = "not_allowed", http.StatusForbidden, "no target of this model is open to this key and this client"
-		e.class = callerInvalid
-	default:
-		e.Msg = "every target of this model is switched off"
-	}
-	return e
 }
