@@ -293,6 +293,9 @@ func (a *attempt) conclude(ev verdict.Evidence, v verdict.Verdict) error {
 	}
 	a.settle(v, telemetry.AttemptFailed)
 	x.failed(v)
+	if probed := x.probed(a.rest); v.AboutAccount() && len(probed) > 0 {
+		return x.none(probed)
+	}
 	if a.ans == nil || a.broken(ev) {
 		return x.exhausted(v)
 	}

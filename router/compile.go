@@ -116,8 +116,8 @@ func (r *Router) compilePreset(s *snapshot, p *settings.Preset) *model {
 	kind, _ := strategy.Lookup(p.Strategy)
 	out := &model{
 		id: p.ID, strategy: p.Strategy, order: kind.New(strategy.Options{Pool: p.AffinityPool}),
-		draws: !kind.Keyed && s.cfg.Profile != "switchblade", // whose sessions prefer a target of a model, but no model
-		home:  "preset " + p.ID,                              // ids have no spaces
+		counts: kind.Counts, draws: !kind.Keyed && s.cfg.Profile != "switchblade", // whose sessions prefer a target of a model, but no model
+		home: "preset " + p.ID, // ids have no spaces
 	}
 	e := expander{&s.cfg, map[string][]*settings.Model{}}
 	for _, id := range p.Models {

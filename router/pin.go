@@ -208,8 +208,9 @@ func (x *exchange) remember(a *attempt) {
 	case x.continues:
 		rec.Affinity(x.ctx, telemetry.AffinityResponse, telemetry.ResultNone)
 		x.settleAt(a, p, t, now)
-	case p == nil:
+	case p == nil || p.warm == nil && !x.sticks():
 		rec.Affinity(x.ctx, telemetry.AffinityNone, telemetry.ResultNone)
+		x.settleAt(a, p, t, now)
 	case x.session.Kind.Speaks():
 		kind, result := p.outcome(a.t)
 		rec.Affinity(x.ctx, kind, result)

@@ -104,7 +104,11 @@ func (x *exchange) rankMembers(c *candidates, req *strategy.Request) {
 	members := x.model.members
 	ranked := make([]strategy.Candidate, len(members))
 	for i, m := range members {
-		ranked[i] = strategy.Candidate{Name: m.cfg.ID, Weight: m.weight, Price: 1, Out: !x.anyIn(m, req.Now)}
+		ranked[i] = strategy.Candidate{Price: 1, Out: true}
+		if t, b := x.firstIn(m, req.Now); t != nil {
+			ranked[i] = x.candidate(t, b)
+		}
+		ranked[i].Name, ranked[i].Weight = m.cfg.ID, m.weight
 	}
 	order := x.model.order.Order(make([]int, 0, len(members)), ranked, req)
 	if home := x.home(req.Now); home >= 0 && (!ranked[home].Out || x.snap.cfg.Affinity.Mode == "strict") {
@@ -116,11 +120,18 @@ func (x *exchange) rankMembers(c *candidates, req *strategy.Request) {
 	}
 }
 
-// anyIn reports whether a target of a member may be tried now.
-func (x *exchange) anyIn(m *member, now time.Time) bool {
-	return slices.ContainsFunc(m.targets, func(t *target) bool {
-		return x.bars(t) == "" && !x.r.ledger.Check(now, x.ledgerTarget(t), x.conversation).Blocked()
-	})
+// firstIn is the first target of a member that may be tried now, nil if there is none. It stands for the member where
+// members are compared.
+func (x *exchange) firstIn(m *member, now time.Time) (*target, health.Block) {
+	for _, t := range m.targets {
+		if x.bars(t) != "" {
+			continue
+		}
+		if b := x.r.ledger.Check(now, x.ledgerTarget(t), x.conversation); !b.Blocked() {
+			return t, b
+		}
+	}
+	return nil, health.Block{}
 }
 
 // rank appends the targets of one model to the plan: first the one that the session is pinned to, or that holds its
@@ -150,7 +161,7 @@ func (x *exchange) rank(c *candidates, m *member, req *strategy.Request) {
 
 func (x *exchange) candidate(t *target, b health.Block) strategy.Candidate {
 	c := strategy.Candidate{Name: t.cfg.Name, Weight: t.weight, Out: b.Blocked(), Price: t.cfg.PriceWeight, Stats: t.stats}
-	if t.of.counts {
+	if t.of.counts || x.model.counts {
 		c.InFlight = x.r.ledger.InFlight(t.cfg.Name)
 	}
 	return c

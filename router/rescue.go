@@ -44,6 +44,24 @@ func (x *exchange) rescue() (*target, health.Force) {
 	return x.held[best].t, force
 }
 
+// probed are the targets that were not tried, or are not going to be, only because another request is finding out about
+// them. Their answer is moments away, so a client is not told instead that the key of one account is bad or its money
+// spent: agents take that for their own and stop.
+func (x *exchange) probed(rest []*target) (list []held) {
+	for _, h := range x.held {
+		if h.block.Probing {
+			list = append(list, h)
+		}
+	}
+	now := x.r.opts.now()
+	for _, t := range rest {
+		if b := x.r.ledger.Check(now, x.ledgerTarget(t), x.conversation); b.Probing {
+			list = append(list, held{t, b})
+		}
+	}
+	return list
+}
+
 // sooner compares times of which the zero one is not known.
 func sooner(a, b time.Time) bool { return !a.IsZero() && (b.IsZero() || a.Before(b)) }
 

@@ -2,6 +2,8 @@ package router_test
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,4 +273,34 @@ func TestLoadAndCloseEndChecks(t *testing.T) {
 		}
 		end()
 	})
+}
+
+// While another request finds out about b, what only concerns the operator of a is no answer for a client: b will be known
+// in a moment.
+func TestBadKeyIsNotToldWhileAnotherTargetIsProbed(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]routertest.Reply{
+		"key": routertest.Fail(http.StatusUnauthorized, "invalid api key"), "bill": routertest.Fail(http.StatusPaymentRequired, "pay first"),
+	} {
+		w := build(t, upstreams(good, routertest.Fail(http.StatusInternalServerError, "down")), func(cfg *settings.Config) {
+			cfg.Cooling.NoneEligible = "reject"
+			slices.Reverse(cfg.Models[0].Targets)
+		})
+		w.goes(turn(""), "a")
+		w.clock.Advance(31 * time.Second)
+		release := w.hold(1)
+		probe := w.inBackground(turn(""))
+		eventually(t, "b is probed", func() bool { return len(w.ups[1].Calls()) == 2 })
+		w.ups[0].Script(bad)
+		got := w.Send(t.Context(), turn(""))
+		refused(t, routertest.Chat, got, http.StatusServiceUnavailable, "probing")
+		if got.Header.Get("Retry-After") != "1" {
+			t.Errorf("%s: %v", name, got.Header)
+		}
+		release()
+		if served := <-probe; served != "b" {
+			t.Errorf("%s: the probe got %s", name, served)
+		}
+		w.once()
+	}
 }

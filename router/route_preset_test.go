@@ -282,3 +282,19 @@ func TestPresetIsTheModelOfTelemetry(t *testing.T) {
 		t.Error("no metric names the preset")
 	}
 }
+
+// A preset by least_busy compares its models by what their targets are doing.
+func TestPresetsBalanceTheirModels(t *testing.T) {
+	t.Parallel()
+	w := build(t, three(), func(cfg *settings.Config) {
+		cfg.Models = []settings.Model{modelNamed("one", "a"), modelNamed("two", "b")}
+		cfg.Presets = []settings.Preset{presetNamed("m", "least_busy", "one", "two")}
+	}, router.WithRandom(func() float64 { return 0 }))
+	release := w.hold(0)
+	defer release()
+	first := w.inBackground(turn("")) // the draw among equals falls on the first
+	eventually(t, "a is asked", func() bool { return len(w.ups[0].Calls()) == 1 })
+	w.goes(turn(""), "b", "b", "b", "b", "b")
+	release()
+	<-first
+}

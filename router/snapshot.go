@@ -57,6 +57,7 @@ type model struct {
 	strategy string // of the members if there are several, else of the targets
 	members  []*member
 	order    strategy.Strategy // of the members; nil for a model
+	counts   bool              // that order depends on how many requests are in flight where
 	draws    bool              // that order differs from request to request, so a session has to be kept to one member
 	home     string            // the name under which that member is remembered
 	targets  []*target         // of all members

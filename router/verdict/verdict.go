@@ -51,6 +51,15 @@ type Verdict struct {
 	Code      string         // the provider's own word for the error, at most 64 bytes
 }
 
+// AboutAccount reports whether the failure is a matter between an upstream and its operator: a key, a bill, a quota.
+func (v *Verdict) AboutAccount() bool {
+	switch v.Failure.Reason {
+	case health.Auth, health.Billing, health.Quota:
+		return v.Move == FailOver
+	}
+	return false
+}
+
 // class is one kind of end; rulings says what follows from it.
 type class uint8
 
