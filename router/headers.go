@@ -165,7 +165,7 @@ func (q *quota) note(h http.Header) {
 			left, told := number(h, k.remaining)
 			share, ok = 1-left/limit, told
 		}
-		if !ok || share < 0 || share > 10 {
+		if !ok || !(share >= 0 && share <= 10) { // what is no number neither
 			continue
 		}
 		q.mu.Lock()
