@@ -4,6 +4,7 @@ package health
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -73,6 +74,9 @@ func (b Backoff) delay(n int) time.Duration {
 	}
 	d := b.Base
 	for ; n > 0 && d < b.Cap; n-- {
+		if d > math.MaxInt64/2 {
+			return b.Cap
+		}
 		d *= 2
 	}
 	if b.Cap > 0 {

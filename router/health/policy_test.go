@@ -1,6 +1,7 @@
 package health
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -103,4 +104,19 @@ func TestHintCapOff(t *testing.T) {
 		t.Errorf("%v", lasted(got))
 	}
 	b.after(72*time.Hour-1).eligible(false, opus)
+}
+
+// A cap beyond half of what a duration holds must not make the rests after many failures wrap round to none.
+func TestBackoffDoesNotOverflow(t *testing.T) {
+	b, last := Backoff{Base: time.Hour, Cap: math.MaxInt64}, time.Duration(0)
+	for n := 1; n < 100; n++ {
+		d := b.delay(n)
+		if d < last {
+			t.Fatalf("the rest after failure %d is %v, after %v", n, d, last)
+		}
+		last = d
+	}
+	if last != b.Cap {
+		t.Errorf("the last is %v", last)
+	}
 }
