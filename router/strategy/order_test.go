@@ -245,3 +245,15 @@ func TestScoresStayBetweenZeroAndOne(t *testing.T) {
 		}
 	})
 }
+
+// A price next to nothing must not make scores that are no numbers: they have no order, and no form in JSON.
+func TestScoresAreNumbers(t *testing.T) {
+	kind, _ := strategy.Lookup("scored")
+	scorer, _ := kind.New(strategy.Options{}).(strategy.Scorer)
+	cs := []strategy.Candidate{{Name: "a", Weight: 1, Price: math.SmallestNonzeroFloat64}, {Name: "b", Weight: 1, Price: math.Inf(1)}, {Name: "c", Weight: 1}}
+	for i, s := range scorer.Scores(nil, cs, &strategy.Request{Now: time.Now()}) {
+		if !(s >= 0 && s <= 1) {
+			t.Errorf("%s has score %v", cs[i].Name, s)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package strategy
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 var scoredKind = Kind{Name: "scored", New: func(Options) Strategy { return scored{} }}
 
@@ -75,7 +78,7 @@ func everybodyOut(cs []Candidate) bool {
 func measure(c *Candidate, now time.Time) measures {
 	m := measures{1, unknown, unknown, unknown}
 	if c.Price > 0 {
-		m[0] = 1 / c.Price
+		m[0] = min(1/c.Price, math.MaxFloat64) // infinities have no shares
 	}
 	s := c.Stats.Read(now)
 	if s.Success.Known {
