@@ -274,3 +274,13 @@ func TestClientsMakeNoLabels(t *testing.T) {
 		}
 	}
 }
+
+// A path that pins nobody is not one that pins nothing.
+func TestEmptyPins(t *testing.T) {
+	t.Parallel()
+	w := build(t, upstreams(good), nil)
+	for _, prefix := range []string{"/backends/", "/upstreams/"} {
+		got := w.do(http.MethodPost, prefix+"/v1/messages", nil, strings.NewReader(`{"model":"m"}`))
+		refused(t, routertest.Messages, got, http.StatusNotFound, "unknown backend")
+	}
+}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -65,7 +66,7 @@ func pinnedPath(path string) (upstream, rest string) {
 		}
 		name, rest, _ := strings.Cut(after, "/")
 		if name, err := url.PathUnescape(name); err == nil {
-			return name, "/" + rest
+			return cmp.Or(name, "/"), "/" + rest // no upstream has that name: who names none is not free to go anywhere
 		}
 	}
 	return "", path
