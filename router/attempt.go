@@ -122,8 +122,8 @@ func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	ev := a.run()
 	ev.Model = a.t.asks(x.asked)
 	v := x.snap.policy.Judge(x.r.opts.now(), ev)
-	if x.timedOut() {
-		v.Blame = false // the request's own limit says nothing about the target
+	if x.timedOut() && ev.Kind != "" {
+		v.Blame = false // the request's own limit says nothing about the target, unlike an answer that came before it
 	}
 	if again = x.tryAgain(v, rest); again {
 		a.settle(v, telemetry.AttemptFailedOver)

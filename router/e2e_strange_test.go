@@ -1,11 +1,15 @@
 package router_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,18 +85,55 @@ func TestRaisedCeilingLetsWaitersIn(t *testing.T) {
 	}
 }
 
+// single is a configuration of one upstream that only a dialer knows.
+func single() settings.Config {
+	cfg := settings.Defaults()
+	u, m, target := settings.DefaultUpstream(), settings.DefaultModel(), settings.DefaultTarget()
+	u.Name, u.BaseURL, u.Wires = "a", "http://a.test/v1", routertest.Wires
+	m.ID, target.Upstream = "m", "a"
+	m.Targets = []settings.Target{target}
+	cfg.Upstreams, cfg.Models = []settings.Upstream{u}, []settings.Model{m}
+	return cfg
+}
+
+// A failure that was answered in full counts, although the request's time runs out while it waits to ask again.
+func TestTimeoutInAWaitKeepsTheBlame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := single()
+		cfg.Server.RequestTimeout = time.Minute
+		cfg.Models[0].Retry.Max, cfg.Models[0].Retry.Budget = 3, 0
+		engine, err := router.New(cfg, router.WithLogger(slog.New(slog.DiscardHandler)), router.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(server)); err == nil {
+					_, _ = io.WriteString(server, "HTTP/1.1 503 Busy\r\nRetry-After: 3600\r\nContent-Length: 2\r\n\r\n{}")
+				}
+			}()
+			return client, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := httptest.NewRecorder()
+		engine.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/v1/messages", strings.NewReader(`{"model":"m","messages":[]}`)))
+		target := engine.Status().Upstreams[0].Targets[0]
+		if answer.Code != http.StatusServiceUnavailable || target.Reason != "overloaded" {
+			t.Errorf("%d %s, the target is %s %s", answer.Code, answer.Body, target.State, target.Reason)
+		}
+		engine.Close()
+	})
+}
+
 // A reload that comes after Close must not start checks that nobody ends.
 func TestNoChecksAfterClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
-		cfg := settings.Defaults()
-		u, m, target := settings.DefaultUpstream(), settings.DefaultModel(), settings.DefaultTarget()
-		u.Name, u.BaseURL, u.Wires, u.HealthCheck = "a", "http://a.test/v1", routertest.Wires, new(settings.DefaultHealthCheck())
-		m.ID, target.Upstream = "m", "a"
-		m.Targets = []settings.Target{target}
-		cfg.Upstreams, cfg.Models = []settings.Upstream{u}, []settings.Model{m}
-		engine, err := router.New(cfg, router.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+		cfg := single()
+		cfg.Upstreams[0].HealthCheck = new(settings.DefaultHealthCheck())
+		engine, err := router.New(cfg, router.WithLogger(slog.New(slog.DiscardHandler)), router.WithDialer(func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
 			return nil, errors.New("nobody is there")
 		}))
