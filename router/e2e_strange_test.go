@@ -325,3 +325,34 @@ func TestEmptyPins(t *testing.T) {
 		refused(t, routertest.Messages, got, http.StatusNotFound, "unknown backend")
 	}
 }
+
+// Patterns in a preset have pins of their own, though the client asks for the preset by one id.
+func TestPatternsInAPresetKeepTheirPins(t *testing.T) {
+	t.Parallel()
+	w := build(t, upstreams(down, good, good), func(c *settings.Config) {
+		preset(c, "failover")
+		c.Models[0].ID, c.Models[1].ID = "x*", "y*"
+		c.Models[1].Targets = c.Models[2].Targets
+		c.Models[0].Targets = append(c.Models[0].Targets, settings.Target{Upstream: "b", Translate: "drop", Weight: 1})
+		c.Models = c.Models[:2]
+		for i := range c.Models {
+			for j := range c.Models[i].Targets {
+				c.Models[i].Targets[j].Model = "u"
+			}
+		}
+		c.Presets[0].Models = []string{"x*", "y*"}
+	})
+	ask := func() string {
+		return w.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m", false).With("X-Session-Id", "s")).Header.Get("X-Router-Upstream")
+	}
+	first := ask()
+	w.ups[1].Script(down)
+	second := ask() // b, the session's own, fails
+	for _, u := range w.ups {
+		u.Script(good)
+	}
+	w.clock.Advance(time.Hour)
+	if third := ask(); first != "b" || second != "c" || third != "b" {
+		t.Errorf("the session went to %s, %s and %s", first, second, third)
+	}
+}

@@ -96,7 +96,7 @@ func (x *exchange) sticks() bool {
 // its own.
 func (x *exchange) pinKey(m *member) affinity.Key {
 	id := m.cfg.ID
-	if strings.Contains(id, "*") {
+	if strings.Contains(id, "*") && x.asked != x.model.id { // in a preset all that is asked for is the preset
 		id = x.asked
 	}
 	return affinity.Key{Credential: x.key, Session: x.session.ID, Agent: x.session.Agent, Model: id}
