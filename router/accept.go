@@ -43,13 +43,15 @@ func (x *exchange) findUpstream() error {
 		return nil
 	}
 	a := x.snap.byName[x.upstream]
-	if i, err := strconv.Atoi(x.upstream); a == nil && err == nil && i >= 0 && i < len(x.snap.accounts) {
+	if i, err := strconv.Atoi(x.upstream); a == nil && err == nil && i >= 0 && i < len(x.snap.accounts) && strconv.Itoa(i) == x.upstream {
 		a = x.snap.accounts[i]
 	}
 	if a == nil || x.group != "" && !slices.Contains(a.groups, x.group) {
-		return &Error{
-			Kind: "unknown_upstream", Status: http.StatusNotFound, Msg: fmt.Sprintf("unknown backend %q", clip(x.upstream, 64)), class: callerInvalid,
+		e := &Error{Kind: "unknown_upstream", Status: http.StatusNotFound, class: callerInvalid}
+		if e.Msg = fmt.Sprintf("unknown backend %q", clip(x.upstream, 64)); x.upstream == nobody {
+			e.Msg = "the path means to name an upstream; it has to begin with /backends/NAME/ or /upstreams/NAME/"
 		}
+		return e
 	}
 	x.named, x.upstream = x.upstream, a.cfg.Name
 	return nil

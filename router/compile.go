@@ -177,7 +177,7 @@ func (e *expander) expand(id string, way []string) (list []*settings.Model, whol
 // compileMember makes one model ready as part of what clients ask for under an id.
 func (r *Router) compileMember(s *snapshot, m *settings.Model, id string, defaults settings.Fields) *member {
 	kind, _ := strategy.Lookup(m.Strategy)
-	out := &member{cfg: m, weight: 1, order: kind.New(strategy.Options{Pool: m.AffinityPool}), keyed: kind.Keyed, counts: kind.Counts}
+	out := &member{cfg: m, weight: 1, order: kind.New(strategy.Options{Pool: m.AffinityPool}), owns: kind.Owns, counts: kind.Counts}
 	for i := range m.Targets {
 		t := r.compileTarget(s, out, &m.Targets[i], id, defaults)
 		out.weighted = out.weighted || t.weight > 0

@@ -209,3 +209,30 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// Clients hang up at an error that a stream tells. It is the upstream's all the same.
+func TestClientsLeaveAtAnError(t *testing.T) {
+	t.Parallel()
+	for wire, told := range toldInBand {
+		bad := routertest.Body(http.StatusOK, "text/event-stream", firstEvents(t, wire, 5), told).Ending(routertest.Stall)
+		w := build(t, upstreams(bad, good), nil)
+		w.Watch(t.Context(), routertest.NewRequest(wire, "m", true), func(r routertest.Result) bool { return !strings.Contains(r.Body, "verloaded") })
+		if e := w.completed(); e.Outcome != "failed" || e.ErrorClass != "provider_overloaded" {
+			t.Errorf("%s: %+v", wire, e)
+		}
+		w.once()
+	}
+}
+
+// toldInBand is an error that each wire's streams tell as an event.
+var toldInBand = map[string]string{
+	routertest.Chat:     "data: {\"error\":{\"message\":\"overloaded\",\"type\":\"overloaded_error\",\"code\":503}}\n\n",
+	routertest.Messages: "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
+}
+
+// firstEvents are the first events of a good stream, as one chunk.
+func firstEvents(t *testing.T, wire string, n int) string {
+	t.Helper()
+	events := strings.SplitAfter(raw(t, wire, true), "\n\n")
+	return strings.Join(events[:n], "")
+}

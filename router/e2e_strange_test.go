@@ -320,10 +320,12 @@ func TestClientsMakeNoLabels(t *testing.T) {
 func TestEmptyPins(t *testing.T) {
 	t.Parallel()
 	w := build(t, upstreams(good), nil)
-	for _, prefix := range []string{"/backends/", "/upstreams/"} {
+	for _, prefix := range []string{"/backends/", "/upstreams/", "/backend/a", "/Backends/a", "/v1/backends/a", "/backends/a/backends/a", "/upstream/a"} {
 		got := w.do(http.MethodPost, prefix+"/v1/messages", nil, strings.NewReader(`{"model":"m"}`))
-		refused(t, routertest.Messages, got, http.StatusNotFound, "unknown backend")
+		refused(t, routertest.Messages, got, http.StatusNotFound, "/backends/NAME/")
 	}
+	got := w.do(http.MethodPost, "/backends/00/v1/messages", nil, strings.NewReader(`{"model":"m"}`))
+	refused(t, routertest.Messages, got, http.StatusNotFound, "unknown backend")
 }
 
 // Patterns in a preset have pins of their own, though the client asks for the preset by one id.

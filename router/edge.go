@@ -1,7 +1,6 @@
 package router
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -57,19 +56,31 @@ func (r *Router) edge() http.Handler {
 	})
 }
 
-// pinnedPath splits /backends/NAME/... and /upstreams/NAME/... into the upstream that the path names and the rest.
+// nobody is what a path names that means to name an upstream and does not: no upstream has a slash in its name.
+const nobody = "/"
+
+// pinnedPath splits /backends/NAME/... and /upstreams/NAME/... into the upstream that the path names and the rest. A path
+// that has such a word elsewhere, or misspelt, names nobody: who wants one account only is not free to go anywhere.
 func pinnedPath(path string) (upstream, rest string) {
+	rest = path
 	for _, prefix := range []string{"/backends/", "/upstreams/"} {
 		after, ok := strings.CutPrefix(path, prefix)
 		if !ok {
 			continue
 		}
-		name, rest, _ := strings.Cut(after, "/")
-		if name, err := url.PathUnescape(name); err == nil {
-			return cmp.Or(name, "/"), "/" + rest // no upstream has that name: who names none is not free to go anywhere
+		name, below, _ := strings.Cut(after, "/")
+		name, err := url.PathUnescape(name)
+		if upstream, rest = name, "/"+below; err != nil || name == "" {
+			return nobody, rest
 		}
 	}
-	return "", path
+	for segment := range strings.SplitSeq(rest, "/") {
+		switch strings.ToLower(segment) {
+		case "backends", "upstreams", "backend", "upstream":
+			return nobody, rest
+		}
+	}
+	return upstream, rest
 }
 
 // guarded runs the engine and turns a panic into what a client can understand: a 500 before anything was sent, else an

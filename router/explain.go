@@ -60,7 +60,8 @@ const (
 )
 
 // Explain works out the plan for a request without dispatching anything or learning from it. The caller's key, if the
-// header holds one, counts for its group and its pins, and is not asked for.
+// header holds one, counts for its group and its pins; without one the request is explained as that of a caller who may
+// use everything.
 func (r *Router) Explain(ctx context.Context, q Question) (*Explanation, *Error) {
 	u, err := url.Parse(q.Path)
 	if err != nil {
@@ -76,8 +77,12 @@ func (r *Router) Explain(ctx context.Context, q Question) (*Explanation, *Error)
 		r: r, req: req, route: route, upstream: upstream, ctx: ctx, span: trace.SpanFromContext(context.Background()), snap: r.snap.Load(),
 		start: r.opts.now(), body: &body{bytes: q.Body},
 	}
-	if key, err := x.snap.authorize(req, ScopeInference); err == nil && key != nil {
+	key, err := x.snap.authorize(req, ScopeInference)
+	switch {
+	case key != nil:
 		x.key, x.group = key.Name, key.Group
+	case err != nil && len(credentials(req)) > 0:
+		return nil, asError(err) // nobody gets an answer with that key
 	}
 	for _, step := range []func() error{x.findUpstream, x.identify, x.findModel} {
 		if err := step(); err != nil {

@@ -60,7 +60,7 @@ func (x *exchange) prefer(m *member, targets []*target, blocks []health.Block, o
 			at = -1
 		}
 	}
-	if at < 0 && x.snap.cfg.Affinity.Cache && (!strict || !m.keyed) {
+	if at < 0 && x.snap.cfg.Affinity.Cache && (!strict || !m.owns) {
 		at = slices.IndexFunc(order, func(i int) bool {
 			t := targets[i]
 			return !blocks[i].Blocked() && (t.weight > 0 || !m.weighted) && x.r.opts.pins.Warm(now, p.key, x.pinTarget(t), t.cacheTTL)
@@ -150,7 +150,7 @@ func (x *exchange) confine(why confinement) {
 	}
 	x.confined = why
 	i := 0
-	if p := x.pinOf(x.plan[0]); why == confinedByPath || !x.plan[0].of.keyed && (p == nil || p.owner != x.plan[0]) {
+	if p := x.pinOf(x.plan[0]); why == confinedByPath || !x.plan[0].of.owns && (p == nil || p.owner != x.plan[0]) {
 		i = max(0, slices.IndexFunc(x.blocks, func(b *health.Block) bool { return !b.Blocked() }))
 	}
 	x.plan, x.blocks = x.plan[i:i+1], x.blocks[i:i+1]

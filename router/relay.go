@@ -187,11 +187,13 @@ func (a *attempt) chunk(had bool) {
 	a.lastChunk = now
 }
 
-// inBand is the evidence of an error that came inside a 200.
+// inBand is the evidence of an error that came inside a 200. A client that has been told of it may have left: most hang up
+// at an error, which is the upstream's all the same.
 func (a *attempt) inBand() verdict.Evidence {
+	told := a.x.outcome.committed
 	return verdict.Evidence{
 		Status: a.ans.status, Header: a.ans.header, Failure: a.facts.Failure, InBand: true,
-		Committed: a.x.outcome.committed, Gone: a.x.clientGone() && !a.facts.Terminal,
+		Committed: told, Gone: a.x.clientGone() && !told && !a.facts.Terminal,
 	}
 }
 

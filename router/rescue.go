@@ -118,6 +118,9 @@ func (x *exchange) none(out []held) error {
 	case n == 0:
 		return x.noCandidate()
 	case full == n:
+		if x.confined != unconfined {
+			return saturated("the target that this request is bound to is busy")
+		}
 		return saturated("every target of this model is busy")
 	case x.confined == confinedByPath:
 		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.named, 64), tally(out))

@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
@@ -168,4 +169,27 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// With a key that is not known the request would be refused, and so is the question. Without one it is an operator's.
+func TestExplainRefusesUnknownKeys(t *testing.T) {
+	t.Parallel()
+	w := build(t, three(), func(cfg *settings.Config) {
+		key := settings.DefaultKey()
+		key.Name, key.Secret = "agents", settings.NewSecret("right", "test")
+		cfg.Auth.Keys = []settings.Key{key}
+	})
+	for given, want := range map[string]int{"wrong": http.StatusUnauthorized, "right": 0, "": 0} {
+		q := router.Question{Path: "/v1/chat/completions", Header: http.Header{}, Body: []byte(`{"model":"m"}`)}
+		if given != "" {
+			q.Header.Set("X-Api-Key", given)
+		}
+		status := 0
+		if _, err := w.engine.Explain(t.Context(), q); err != nil {
+			status = err.Status
+		}
+		if status != want {
+			t.Errorf("key %q: %d, want %d", given, status, want)
+		}
+	}
 }

@@ -354,3 +354,26 @@ func TestEmbeddersNameSessions(t *testing.T) {
 }
 
 var spentCache = routertest.Good(words, routertest.Usage{Input: 11, CacheRead: 7, Output: 5})
+
+// Strict holds a conversation to its owner; one that has none yet begins with whoever may be tried. Only where a hash owns
+// it, it has an owner from the start.
+func TestStrictBeginsWithWhoIsThere(t *testing.T) {
+	t.Parallel()
+	for strategy, want := range map[string]string{"failover": "b", "weighted": "b", "affinity": "b", "rendezvous": "503 router_unavailable"} {
+		w := build(t, upstreams(good, good), func(cfg *settings.Config) {
+			cfg.Affinity.Mode = "strict"
+			cfg.Models[0].Strategy = strategy
+		})
+		session := "s"
+		for i := 0; strategy == "rendezvous" && w.to(turn(session)) != "a"; i++ { // one that a owns
+			session = string(rune('A' + i))
+		}
+		if err := w.engine.Cool("a", "", 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.to(turn(session)); got != want {
+			t.Errorf("%s: a new conversation got %s, want %s", strategy, got, want)
+		}
+		w.once()
+	}
+}

@@ -69,7 +69,7 @@ type member struct {
 	cfg      *settings.Model
 	weight   int
 	order    strategy.Strategy
-	keyed    bool // that order is the same for a session, whoever is out
+	owns     bool // its first target is a session's for good, whoever is out
 	counts   bool // it depends on how many requests are in flight where
 	weighted bool // a target has a weight
 	targets  []*target

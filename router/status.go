@@ -16,7 +16,7 @@ import (
 type Status struct {
 	StartedAt      time.Time        `json:"started_at"`
 	ConfigRevision int              `json:"config_revision"` // grows by one with every configuration that is applied
-	InFlight       int64            `json:"in_flight"`
+	InFlight       int64            `json:"in_flight"` // without those that wait for their turn
 	Queued         int64            `json:"queued"`
 	Upstreams      []UpstreamStatus `json:"upstreams"`
 	Recent         []Recent         `json:"recent"` // newest first
@@ -79,7 +79,8 @@ type Recent struct {
 func (r *Router) Status() Status {
 	s := r.snap.Load()
 	now := r.opts.now()
-	out := Status{StartedAt: r.started, ConfigRevision: s.revision, InFlight: r.inFlight.Load(), Queued: int64(r.queue.length()), Recent: r.recent.list()}
+	out := Status{StartedAt: r.started, ConfigRevision: s.revision, Queued: int64(r.queue.length()), Recent: r.recent.list()}
+	out.InFlight = max(0, r.inFlight.Load()-out.Queued)
 	views := map[string]health.UpstreamView{}
 	for _, v := range r.ledger.View(now) {
 		views[v.Name] = v

@@ -201,6 +201,10 @@ func read(w http.ResponseWriter, req *http.Request, limit int64, into any) bool 
 		})
 		return false
 	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		refuse(w, http.StatusBadRequest, fmt.Sprintf("%q cannot be a %s", wrong.Field, wrong.Value))
+		return false
+	}
 	refuse(w, http.StatusBadRequest, "the body is not what this path takes: "+err.Error())
 	return false
 }

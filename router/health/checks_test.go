@@ -90,7 +90,7 @@ func TestEjectionAndCoolingAreApart(t *testing.T) {
 	}
 	forced.Success(b.now)
 	forced.Release()
-	if v := b.View(b.now)[0]; v.State != StateEjected || v.Reason != "" {
+	if v := b.View(b.now)[0]; v.State != StateEjected || v.Reason != Checks {
 		t.Errorf("a request restored the account, or did not end the cooling: %+v", v)
 	}
 	b.check(true)

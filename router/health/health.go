@@ -36,6 +36,7 @@ const (
 	Stream       Reason = "stream"
 	ModelMissing Reason = "model_missing"
 	Operator     Reason = "operator"
+	Checks       Reason = "health_check" // of an ejected account, in views only
 )
 
 // Source is who said how long a cooling lasts.

@@ -69,7 +69,7 @@ func (a *account) view(p *Policy, now time.Time) UpstreamView {
 	case !a.enabled:
 		v.State = StateDisabled
 	case !v.Manual && !a.checks.since.IsZero():
-		v.State, v.Since = StateEjected, a.checks.since
+		v.State, v.Since, v.Reason = StateEjected, a.checks.since, Checks
 	}
 	strange := slices.Sorted(maps.Keys(a.targets))
 	strange = slices.DeleteFunc(strange, func(model string) bool { return slices.Contains(a.declared, model) })

@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-var rendezvousKind = Kind{Name: "rendezvous", New: func(Options) Strategy { return rendezvous{} }, Keyed: true, Counts: true}
+var rendezvousKind = Kind{Name: "rendezvous", New: func(Options) Strategy { return rendezvous{} }, Owns: true, Keyed: true, Counts: true}
 
 // rendezvous gives every key an order of its own out of hashes of key and name, so that each candidate has a share of the
 // keys that follows its weight, and one that comes or goes moves only keys of its own. All candidates take part, out or

@@ -44,6 +44,7 @@ type Options struct {
 type Kind struct {
 	Name   string
 	New    func(Options) Strategy
+	Owns   bool // a key belongs to its first candidate for good, also before anything is known of it
 	Keyed  bool // the same key always gives the same order, whoever is busy or out
 	Pooled bool // Options.Pool means something
 	Counts bool // Candidate.InFlight means something
