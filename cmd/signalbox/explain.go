@@ -234,7 +234,7 @@ var never = map[string]string{
 	"client":   "for other agents",
 	"wire":     "does not speak the request's wire",
 	"upstream": "the path names another one",
-	"owner":    "the request is bound to another one, or its account is in the plan already",
+	"owner":    "the request is bound to the target above",
 }
 
 // rests say what holds a target of the plan off, where the router's word for it does not.
