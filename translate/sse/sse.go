@@ -5,7 +5,7 @@ package sse
 import "bytes"
 
 const (
-	limit   = 256 << 10 // bytes of data that are kept of one event
+	usual   = 256 << 10 // bytes of data that are kept of one event unless the scanner has a limit of its own
 	tail    = 64 << 10  // bytes of data that are kept of a larger one
 	maxName = 1 << 10   // bytes that are kept of an event's name
 	maxHead = 10        // bytes that tell what a line is: a byte order mark, "event:" and a space
@@ -16,7 +16,7 @@ type Event struct {
 	Name    []byte // the event field, nil if there is none or it is empty; at most 1 KiB
 	Data    []byte // the data lines joined by \n; nil if there are none
 	Comment bool   // only comments, other fields, a name or nothing at all: carries no data
-	Cut     bool   // more than 256 KiB of data: Data holds only their last 64 KiB
+	Cut     bool   // more data than the scanner's limit: Data holds only their last 64 KiB
 	End     int    // offset just past the frame's blank line in the chunk given to Feed last
 }
 
@@ -25,6 +25,8 @@ type Event struct {
 // It allocates nothing once its buffers have grown, and does not copy data on one line that lies inside one chunk. The
 // zero value is ready.
 type Scanner struct {
+	Limit int // bytes of data that are kept of one event; 0 = 256 KiB
+
 	chunk  []byte
 	pos    int // first byte of chunk not read yet
 	lf, cr int // offsets of the next LF and CR, if not before pos
@@ -104,6 +106,13 @@ func (s *Scanner) Finish(ev *Event) bool {
 	found := s.lines > 0
 	s.emit(ev)
 	return found
+}
+
+func (s *Scanner) limit() int {
+	if s.Limit > 0 {
+		return s.Limit
+	}
+	return usual
 }
 
 // Pending tells whether a frame has begun but not ended, in what Next has read so far.
@@ -204,7 +213,7 @@ func (s *Scanner) add(value []byte) {
 
 // keep appends to the data; of too much of it only the end.
 func (s *Scanner) keep(p []byte) {
-	if len(s.data)+len(p) > limit {
+	if len(s.data)+len(p) > s.limit() {
 		s.cut = true
 		p = p[max(0, len(p)-tail):]
 		old := min(len(s.data), tail-len(p))
@@ -242,7 +251,7 @@ func (s *Scanner) emit(ev *Event) {
 		if ev.Data == nil {
 			ev.Data = []byte{} // There are data, though empty ones.
 		}
-		if ev.Cut = s.cut || len(ev.Data) > limit; ev.Cut {
+		if ev.Cut = s.cut || len(ev.Data) > s.limit(); ev.Cut {
 			ev.Data = ev.Data[len(ev.Data)-tail:]
 		}
 	}

@@ -204,7 +204,7 @@ func TestReset(t *testing.T) {
 func TestLarge(t *testing.T) {
 	// Every place of the text is different from its surroundings, so that a wrong cut shows.
 	var b strings.Builder
-	for i := 0; b.Len() < 3*limit; i++ {
+	for i := 0; b.Len() < 3*usual; i++ {
 		fmt.Fprintf(&b, "%d,", i)
 	}
 	text := b.String()
@@ -213,14 +213,14 @@ func TestLarge(t *testing.T) {
 		name, stream string
 		want         frame
 	}{
-		{"just not", "data: " + text[:limit] + "\n\n", frame{Data: text[:limit]}},
-		{"just", "data: " + text[:limit+1] + "\n\n", frame{Data: end(tail, text[:limit+1]), Cut: true}},
+		{"just not", "data: " + text[:usual] + "\n\n", frame{Data: text[:usual]}},
+		{"just", "data: " + text[:usual+1] + "\n\n", frame{Data: end(tail, text[:usual+1]), Cut: true}},
 		{"well", "event: e\ndata: " + text + "\n\n", frame{Name: "e", Data: end(tail, text), Cut: true}},
-		{"lines just not", "data: " + text[:limit-3] + "\ndata: ab\n\n", frame{Data: text[:limit-3] + "\nab"}},
-		{"lines just", "data: " + text[:limit-2] + "\ndata: ab\n\n", frame{Data: end(tail, text[:limit-2]+"\nab"), Cut: true}},
+		{"lines just not", "data: " + text[:usual-3] + "\ndata: ab\n\n", frame{Data: text[:usual-3] + "\nab"}},
+		{"lines just", "data: " + text[:usual-2] + "\ndata: ab\n\n", frame{Data: end(tail, text[:usual-2]+"\nab"), Cut: true}},
 		{"lines", "data: " + text + "\ndata: " + text[:9] + "\n\n", frame{Data: end(tail, text+"\n"+text[:9]), Cut: true}},
-		{"small lines", strings.Repeat("data: 0123456\n", limit/8+9) + "\n", frame{Data: end(tail, strings.Repeat("0123456\n", limit/8+9)[:8*(limit/8+9)-1]), Cut: true}},
-		{"empty lines", strings.Repeat("data\n", limit+2) + "\n", frame{Data: strings.Repeat("\n", tail), Cut: true}},
+		{"small lines", strings.Repeat("data: 0123456\n", usual/8+9) + "\n", frame{Data: end(tail, strings.Repeat("0123456\n", usual/8+9)[:8*(usual/8+9)-1]), Cut: true}},
+		{"empty lines", strings.Repeat("data\n", usual+2) + "\n", frame{Data: strings.Repeat("\n", tail), Cut: true}},
 		{"comment", ":" + text + "\n\n", frame{Data: "none", Comment: true}},
 		{"name", "event: " + text + "\ndata: a\n\n", frame{Name: text[:maxName], Data: "a"}},
 	}
@@ -235,7 +235,7 @@ func TestLarge(t *testing.T) {
 				if len(got) != 2 || got[0] != tt.want || got[1] != (frame{Data: "next"}) {
 					t.Errorf("%d events, %d bytes, want %d, cut %v", len(got), len(got[0].Data), len(tt.want.Data), got[0].Cut)
 				}
-				if cap(s.data) > 2*limit || cap(s.name) > 2*maxName {
+				if cap(s.data) > 2*usual || cap(s.name) > 2*maxName {
 					t.Errorf("%d bytes kept", cap(s.data)+cap(s.name))
 				}
 			})
@@ -288,7 +288,7 @@ func FuzzScanner(f *testing.F) {
 		f.Add([]byte(s), uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, seed uint64) {
-		if len(stream) > limit {
+		if len(stream) > usual {
 			return
 		}
 		want := slow(string(stream))
@@ -361,5 +361,25 @@ func TestAllocations(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A scanner with a limit of its own keeps events whole up to that.
+func TestLimit(t *testing.T) {
+	long := strings.Repeat("x", 3*usual)
+	for limit, cut := range map[int]bool{0: true, len(long) - 1: true, len(long): false} {
+		for _, size := range []int{len(long) + 16, 4096} { // in one chunk, and in many
+			s, stream := Scanner{Limit: limit}, []byte("data: "+long+"\n\n")
+			var ev Event
+			found := false
+			for len(stream) > 0 && !found {
+				n := min(size, len(stream))
+				s.Feed(stream[:n])
+				found, stream = s.Next(&ev), stream[n:]
+			}
+			if !found || ev.Cut != cut || !cut && string(ev.Data) != long {
+				t.Errorf("limit %d, chunks of %d: found %v, cut %v, %d bytes", limit, size, found, ev.Cut, len(ev.Data))
+			}
+		}
 	}
 }
