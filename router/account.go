@@ -147,6 +147,7 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 			a.cooled(c)
 		}
 	}
+	a.tellTranslated()
 	usage, known := usageOf(a.facts.Usage)
 	a.measure(now, v)
 	a.describe(v, outcome, usage, known)

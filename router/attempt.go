@@ -13,6 +13,8 @@ import (
 	"github.com/signalbox-llm/signalbox/router/upstream"
 	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate"
+	"github.com/signalbox-llm/signalbox/translate/peek"
 	"github.com/signalbox-llm/signalbox/translate/sse"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
@@ -30,14 +32,20 @@ type attempt struct {
 	rec    *telemetry.TargetRecorder
 	start  time.Time
 
-	rest       []*target // of the plan, behind this one
+	w          *wire.Wire            // that the upstream is spoken to in
+	tr         translate.Translation // between it and the client's, nil if they are the same
+	request    []byte                // in the upstream's wire
+	object     *peek.Object          // its top level
+	turned     []byte                // what the client gets for the events that came, while they are looked at
+	rest       []*target             // of the plan, behind this one
 	retries    retries
 	ans        *answer
 	src        *source
 	facts      wire.Facts
 	scanner    sse.Scanner
+	event      sse.Event // the one that is looked at
 	strip      *stripper
-	cut        bool // the upstream told an error in band and then broke the connection
+	cut        bool // the connection broke before the answer's last event
 	half       bool // the stream ended within an event
 	alive      bool // the first event that is no comment or ping has come
 	firstChunk time.Duration
@@ -49,6 +57,7 @@ type answer struct {
 	upstream, model string
 	status          int
 	header          http.Header
+	dropped         string // what a translation left out of the request
 	held            []byte // read and not passed on yet; the whole body of an answer that is complete
 	undone          bool   // held without the content coding that the upstream used
 	stream          bool
@@ -110,13 +119,19 @@ func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block)
 	case a.number > 1:
 		a.reason = telemetry.AttemptFailover
 	}
-	a.rec = t.recs[recorderKey{x.route.Wire.Name, x.route.Op}]
+	a.w = t.speaks(x.route.Wire, x.route.Op)
+	a.rec = t.recs[recorderKey{a.w.Name, x.route.Op}]
 	return a, block
 }
 
 // try carries one attempt out and reports whether the next target should be tried. rest are the targets left.
 func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	a.rest = rest
+	if err := a.translate(); err != nil {
+		a.lease.Release()
+		x.outcome.attempts--
+		return false, err
+	}
 	a.open()
 	defer a.close()
 	ev := a.run()
@@ -171,11 +186,11 @@ func (a *attempt) open() {
 	x := a.x
 	x.arrived(a.t)
 	a.start = x.r.opts.now()
-	op := operation(x.route.Wire, x.route.Op)
+	op := operation(a.w, x.route.Op)
 	a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
 			attribute.String(telemetry.AttrOperation, op),
-			attribute.String(telemetry.AttrProvider, a.t.provider(x.route.Wire)),
+			attribute.String(telemetry.AttrProvider, a.t.provider(a.w)),
 			attribute.String(telemetry.AttrRequestModel, clip(a.t.asks(x.asked), 256)),
 			attribute.Bool(telemetry.AttrStream, x.streaming),
 			attribute.String(telemetry.AttrServerAddress, a.t.address),
@@ -213,34 +228,42 @@ func (a *attempt) run() verdict.Evidence {
 		a.span.SetAttributes(attribute.String(telemetry.AttrProviderRequest, id))
 	}
 	a.t.quota.note(resp.Header)
-	a.ans = &answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header}
+	a.ans = &answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header, dropped: a.droppedHeader()}
 	if !verdict.IsSuccess(resp.StatusCode) {
 		a.ans.held = resp.ErrorBody
 		text := undone(resp.Header, resp.ErrorBody)
-		a.facts.Failure = a.x.route.Wire.ErrorOf(text)
+		a.facts.Failure = a.w.ErrorOf(text)
+		a.translateError(text)
 		return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.facts.Failure, Gone: a.x.clientGone()}
 	}
 	if isEventStream(resp.Header) {
-		a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.strip != nil)
-		a.ans.stream = true
+		a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.strip != nil || a.tr != nil)
+		if a.ans.stream = true; a.tr != nil && a.src.blind {
+			a.ans = nil
+			return a.unreadable(resp.Response)
+		}
 		return a.stream()
 	}
-	a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.rewrites())
+	a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.rewrites() || a.tr != nil)
+	if a.tr != nil && a.src.blind {
+		a.ans = nil
+		return a.unreadable(resp.Response)
+	}
 	return a.plain()
 }
 
 // send dispatches the request in this target's shape.
 func (a *attempt) send() (*upstream.Answer, error) {
-	x, w := a.x, a.x.route.Wire
-	s := x.shapeBody(a.t)
+	x, w := a.x, a.w
+	s := a.shapeBody()
 	if s.stripUsage {
 		a.strip = &stripper{}
 	}
 	limits := &a.t.cfg.Timeouts
 	x.body.hold()
 	call := &upstream.Call{
-		Method: http.MethodPost, Header: x.requestHeader(a.t),
-		URL:      w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), x.req.URL.RawQuery),
+		Method: http.MethodPost, Header: a.requestHeader(),
+		URL:      w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), a.query()),
 		Segments: s.segments, Length: s.length, Stream: x.streaming,
 		FirstByte: limits.FirstByte, FirstEvent: limits.FirstEvent, Response: limits.Response,
 		Route: w.Template(x.route.Op), Done: x.body.release, Retry: a.sendAgain,

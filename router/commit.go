@@ -61,8 +61,14 @@ func (a *attempt) passOn(ev verdict.Evidence) error {
 		return nil //nolint:nilerr // the client left; the failure that brought us here is booked already
 	}
 	for !ev.Unusable {
-		raw, _, err := a.read()
-		if len(raw) > 0 && a.write(raw) != nil {
+		out, plain, err := a.read()
+		if a.tr != nil {
+			if _, out = a.tap(out, plain); errors.Is(err, io.EOF) {
+				a.lastEvent()
+				out = append(out, a.endTurned(true)...)
+			}
+		}
+		if len(out) > 0 && a.write(out) != nil {
 			return nil
 		}
 		if errors.Is(err, io.EOF) {
@@ -90,7 +96,12 @@ func (a *attempt) breakOff(ev verdict.Evidence) error {
 	if ev.InBand && !a.cut || ev.Unusable {
 		return nil // told by the upstream itself, and ended as it ended
 	}
-	if x.snap.cfg.Failover.StreamError == "event" && a.ans.stream && !a.half && !a.facts.Failed && !a.src.blind {
+	if x.snap.cfg.Failover.StreamError != "event" || !a.ans.stream || a.half || a.facts.Failed || a.src.blind {
+		return errAborted
+	}
+	if a.tr != nil {
+		_ = a.write(a.endTurned(!a.cut))
+	} else {
 		_ = a.write(x.route.Wire.ErrorEvent(http.StatusBadGateway, "upstream_stream_broken", "the upstream broke off in the middle of its answer"))
 	}
 	return errAborted

@@ -192,6 +192,7 @@ func (r *Router) compileTarget(s *snapshot, m *member, cfg *settings.Target, id 
 		account: a, of: m, model: cfg.Model, weight: cfg.Weight, wire: wire.ByName(wire.Name(cfg.Wire)), label: cfg.Model,
 		shape: shapeOf(&s.cfg, a.cfg, cfg, m.cfg, defaults), recs: map[recorderKey]*telemetry.TargetRecorder{},
 	}
+	t.strict, t.maxTokens = cfg.Translate == "strict", limitOf(t.shape.defaults)
 	requested := t.model
 	if requested == "" {
 		t.label, requested = m.cfg.ID, m.cfg.ID

@@ -213,14 +213,16 @@ func TestManyAtOnce(t *testing.T) {
 // Clients hang up at an error that a stream tells. It is the upstream's all the same.
 func TestClientsLeaveAtAnError(t *testing.T) {
 	t.Parallel()
-	for wire, told := range toldInBand {
-		bad := routertest.Body(http.StatusOK, "text/event-stream", firstEvents(t, wire, 5), told).Ending(routertest.Stall)
-		w := build(t, upstreams(bad, good), nil)
-		w.Watch(t.Context(), routertest.NewRequest(wire, "m", true), func(r routertest.Result) bool { return !strings.Contains(r.Body, "verloaded") })
-		if e := w.completed(); e.Outcome != "failed" || e.ErrorClass != "provider_overloaded" {
-			t.Errorf("%s: %+v", wire, e)
+	for client, other := range across {
+		for _, upstream := range []string{client, other} {
+			bad := routertest.Body(http.StatusOK, "text/event-stream", firstEvents(t, upstream, 5), toldInBand[upstream]).Ending(routertest.Stall)
+			w := bilingual(t, client, func(cfg *settings.Config) { cfg.Upstreams[0].Wires = []string{upstream} }, bad, good)
+			w.Watch(t.Context(), routertest.NewRequest(client, "m", true), func(r routertest.Result) bool { return !strings.Contains(r.Body, "verloaded") })
+			if e := w.completed(); e.Outcome != "failed" || e.ErrorClass != "provider_overloaded" {
+				t.Errorf("%s to %s: %+v", client, upstream, e)
+			}
+			w.once()
 		}
-		w.once()
 	}
 }
 

@@ -20,15 +20,16 @@ const (
 	headerCall     = "X-Router-Call"
 	headerAttempts = "X-Router-Attempts"
 	headerRetryAt  = "X-Router-Retry-At"
+	headerDropped  = "X-Router-Dropped" // members of the request that the upstream's wire has no place for
 )
 
 // requestHeader makes the headers for one upstream from those of the client: what is end to end stays as it came, every
 // credential goes, the account's own comes in, and the configuration has the last word.
-func (x *exchange) requestHeader(t *target) http.Header {
-	in := x.req.Header
+func (a *attempt) requestHeader() http.Header {
+	x, t, in := a.x, a.t, a.x.req.Header
 	h := make(http.Header, len(in)+4)
 	for name, values := range in {
-		if !foreign(name, x.route.Wire) {
+		if !foreign(name, a.w) && (a.tr == nil || !tellsClient(name)) {
 			h[name] = values
 		}
 	}
@@ -46,14 +47,25 @@ func (x *exchange) requestHeader(t *target) http.Header {
 		h["User-Agent"] = []string{""} // or net/http would put in its own
 	}
 	h["Accept-Encoding"] = []string{"identity"}
-	if x.route.Wire.Name == wire.Messages && len(h["Anthropic-Version"]) == 0 {
+	if a.w.Name == wire.Messages && len(h["Anthropic-Version"]) == 0 {
 		h["Anthropic-Version"] = []string{"2023-06-01"}
 	}
-	t.authorize(h, x.route.Wire)
+	t.authorize(h, a.w)
 	for name, value := range t.cfg.Headers {
 		h.Set(name, value.Reveal())
 	}
 	return h
+}
+
+// tellsClient reports whether a header speaks of the client's own software, which an upstream of another wire has nothing
+// to do with.
+func tellsClient(name string) bool {
+	for _, prefix := range []string{"x-stainless-", "x-claude-", "x-app"} {
+		if hasPrefixFold(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // authorize puts the account's credential into its slot.
@@ -120,6 +132,9 @@ func (x *exchange) answerHeader(a *answer) {
 	}
 	if !x.snap.cfg.Server.ResponseHeaders {
 		return
+	}
+	if a.dropped != "" {
+		h.Set(headerDropped, a.dropped)
 	}
 	h.Set(headerUpstream, a.upstream)
 	h.Set(headerModel, a.model)

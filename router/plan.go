@@ -27,8 +27,8 @@ func (x *exchange) findModel() error {
 	if x.span.IsRecording() {
 		x.span.SetName(telemetry.SpanRoute + " " + x.model.id)
 	}
-	if !x.model.speaks(x.route.Wire) {
-		return invalid("protocol_mismatch", "this model is not served on "+string(x.route.Wire.Name)+"; it is on "+strings.Join(x.model.wires(), ", "))
+	if !x.model.speaks(x.route.Wire, x.route.Op) {
+		return x.mismatch()
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (x *exchange) bars(t *target) string {
 		return outGroup
 	case len(t.cfg.Clients) > 0 && !slices.Contains(t.cfg.Clients, x.client):
 		return outClient
-	case !t.serves(x.route.Wire):
+	case t.speaks(x.route.Wire, x.route.Op) == nil:
 		return outWire
 	case x.upstream != "" && t.cfg.Name != x.upstream:
 		return outUpstream
@@ -226,15 +226,25 @@ func (x *exchange) ledgerTarget(t *target) health.Target {
 	return health.Target{Upstream: t.cfg.Name, Model: t.asks(x.asked)}
 }
 
-func (m *model) speaks(w *wire.Wire) bool {
-	return slices.ContainsFunc(m.targets, func(t *target) bool { return t.serves(w) })
+func (m *model) speaks(w *wire.Wire, op wire.Op) bool {
+	return slices.ContainsFunc(m.targets, func(t *target) bool { return t.speaks(w, op) != nil })
+}
+
+// mismatch refuses what no target of the model can be asked for. Answers are translated, token counts are not: what one
+// provider counts says nothing about another's tokens.
+func (x *exchange) mismatch() error {
+	name := string(x.route.Wire.Name)
+	if x.model.speaks(x.route.Wire, wire.Generate) {
+		return invalid("protocol_mismatch", "this model does not count tokens on "+name+", as none of its targets speaks that itself")
+	}
+	return invalid("protocol_mismatch", "this model is not served on "+name+"; it is on "+strings.Join(x.model.wires(), ", "))
 }
 
 // wires lists the wires on which a model can be asked for.
 func (m *model) wires() []string {
 	var names []string
 	for _, w := range wire.All {
-		if m.speaks(w) {
+		if m.speaks(w, wire.Generate) {
 			names = append(names, string(w.Name))
 		}
 	}

@@ -93,11 +93,11 @@ func (a *attempt) begun(err error) (verdict.Evidence, bool) {
 // ended is the end of a stream that had no output. One that reported output tokens is passed on: some answers consist
 // of reasoning that is not shown.
 func (a *attempt) ended(err error) (verdict.Evidence, bool) {
-	var ev sse.Event
-	if a.scanner.Finish(&ev) {
-		a.x.route.Wire.Event(&ev, &a.facts)
-	}
-	if a.strip != nil {
+	a.lastEvent()
+	switch {
+	case a.tr != nil:
+		a.ans.held = append(a.ans.held, a.endTurned(errors.Is(err, io.EOF))...)
+	case a.strip != nil:
 		a.ans.held = append(a.ans.held, a.strip.rest()...)
 	}
 	switch {
@@ -113,8 +113,8 @@ func (a *attempt) ended(err error) (verdict.Evidence, bool) {
 
 // pass relays bytes of a committed stream: out first, looked at second.
 func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
-	out := raw
-	if a.strip != nil {
+	out, looked := raw, a.tr != nil || a.strip != nil
+	if looked {
 		_, out = a.tap(raw, plain)
 	}
 	if len(out) > 0 {
@@ -122,7 +122,7 @@ func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
 			err = werr
 		}
 	}
-	if a.strip == nil {
+	if !looked {
 		a.tap(raw, plain)
 	}
 	if err != nil {
@@ -149,13 +149,15 @@ func (a *attempt) write(p []byte) error {
 // usage chunk that the client did not ask for. The class is Failed if an error came before any output.
 func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 	if len(plain) == 0 {
+		if a.tr != nil {
+			raw = nil
+		}
 		return wire.Nothing, raw
 	}
 	a.scanner.Feed(plain)
-	had := a.facts.Output
-	var ev sse.Event
-	for a.scanner.Next(&ev) {
-		c := a.x.route.Wire.Event(&ev, &a.facts)
+	had, ev := a.facts.Output, &a.event
+	for a.scanner.Next(ev) {
+		c := a.w.Event(ev, &a.facts)
 		if c != wire.Nothing && !a.alive {
 			a.alive = true
 			a.watch.Arm(upstream.Idle, a.t.cfg.Timeouts.Idle)
@@ -163,14 +165,21 @@ func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 		if c == wire.Failed && !a.facts.Output && class != wire.Failed {
 			class = wire.Failed
 		}
-		if a.strip != nil {
+		switch {
+		case a.tr != nil:
+			a.turned = a.tr.Event(a.turned, ev)
+		case a.strip != nil:
 			a.strip.event(plain, ev.End, a.facts.UsageOnly)
 		}
 	}
 	if a.facts.Output {
 		a.chunk(had)
 	}
-	if a.strip != nil {
+	switch {
+	case a.tr != nil:
+		out, a.turned = a.turned, a.turned[:0]
+		return class, out
+	case a.strip != nil:
 		return class, a.strip.take(plain)
 	}
 	return class, raw
@@ -200,19 +209,21 @@ func (a *attempt) inBand() verdict.Evidence {
 // finished is how a committed stream ended. A reset after the terminal event is no failure, and a client that hangs up
 // after it has all it wanted (Codex does so at response.completed).
 func (a *attempt) finished(err error) verdict.Evidence {
-	a.half = a.scanner.Pending()
-	var ev sse.Event
-	if a.scanner.Finish(&ev) {
-		a.x.route.Wire.Event(&ev, &a.facts)
+	a.half = a.scanner.Pending() && a.tr == nil
+	a.lastEvent()
+	a.cut = !errors.Is(err, io.EOF) && !a.facts.Terminal
+	var rest []byte
+	switch {
+	case a.tr != nil && (a.facts.Failed || a.facts.Terminal):
+		rest = a.endTurned(true)
+	case a.strip != nil && errors.Is(err, io.EOF):
+		rest = a.strip.rest()
 	}
-	if a.strip != nil {
-		if rest := a.strip.rest(); len(rest) > 0 && errors.Is(err, io.EOF) {
-			_ = a.write(rest) // the end of the stream follows either way
-		}
+	if len(rest) > 0 {
+		_ = a.write(rest) // the end of the stream follows either way
 	}
 	switch {
 	case a.facts.Failed:
-		a.cut = !errors.Is(err, io.EOF) && !a.facts.Terminal
 		return a.inBand()
 	case a.facts.Terminal, a.src.blind && errors.Is(err, io.EOF):
 		ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Committed: true}
@@ -224,6 +235,18 @@ func (a *attempt) finished(err error) verdict.Evidence {
 		return a.transport(io.ErrUnexpectedEOF)
 	}
 	return a.transport(a.readError(err))
+}
+
+// lastEvent looks at an event that the end of the stream completes.
+func (a *attempt) lastEvent() {
+	var ev sse.Event
+	if !a.scanner.Finish(&ev) {
+		return
+	}
+	a.w.Event(&ev, &a.facts)
+	if a.tr != nil {
+		a.turned = a.tr.Event(a.turned, &ev)
+	}
 }
 
 // readError names a failure while reading an answer as what it is: the connection broke in the middle.
@@ -242,19 +265,24 @@ func (a *attempt) plain() verdict.Evidence {
 		return a.transport(err)
 	}
 	ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Body: body, Gone: x.clientGone()}
-	class := x.route.Wire.Body(body, x.route.Op, &a.facts)
+	class := a.w.Body(body, x.route.Op, &a.facts)
 	if a.src.blind || takes(&x.snap.policy, class, body) {
 		class = wire.Output
 	}
-	switch class {
-	case wire.Output, wire.Terminal:
+	good := class == wire.Output || class == wire.Terminal
+	if a.tr != nil && (!good || !a.translateAnswer(body)) {
+		good = false
+		a.translateError(body)
+	}
+	switch {
+	case good:
 		a.rewriteModel()
 		a.firstChunk = x.r.opts.now().Sub(a.start)
 		if err := a.commit(); err != nil {
 			return a.transport(err)
 		}
 		ev.Committed, ev.Complete, ev.Gone = true, true, false
-	case wire.Failed:
+	case class == wire.Failed:
 		ev.InBand, ev.Failure = true, a.facts.Failure
 	default:
 		var o peek.Object
@@ -306,11 +334,11 @@ var errTooLong = errors.New("the answer is larger than 64 MiB")
 // rewrites reports whether the answer's model will be replaced by what the client asked for. A target that has no model
 // of its own got the client's own word, and its answer is left alone to the byte.
 func (a *attempt) rewrites() bool {
-	return a.t.of.cfg.RewriteModel && a.t.asks(a.x.asked) != a.x.asked && a.x.route.Wire.ModelInBody()
+	return a.t.of.cfg.RewriteModel && a.t.asks(a.x.asked) != a.x.asked && a.w.ModelInBody()
 }
 
 func (a *attempt) rewriteModel() {
-	if !a.rewrites() || a.src.coded != nil || a.src.blind {
+	if !a.rewrites() || a.tr != nil || a.src.coded != nil || a.src.blind {
 		return
 	}
 	var o peek.Object

@@ -53,7 +53,7 @@ func (a *attempt) sendEvidence(resp *http.Response, body []byte, err error) verd
 		return verdict.Evidence{Kind: upstream.Kind(err)}
 	}
 	text := undone(resp.Header, body)
-	return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.x.route.Wire.ErrorOf(text)}
+	return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.w.ErrorOf(text)}
 }
 
 // endWait closes the span of a wait that is over, or that was cut short.

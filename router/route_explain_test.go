@@ -38,7 +38,7 @@ func TestExplainTellsOrderAndReasons(t *testing.T) {
 		cfg.Upstreams[4].Enabled = false
 		cfg.Clients = []settings.Client{{Name: "codex", UserAgent: "codex*"}}
 		cfg.Upstreams[5].Clients = []string{"codex"}
-		cfg.Upstreams[6].Wires = []string{routertest.Messages}
+		cfg.Upstreams[6].Wires = []string{routertest.Gemini}
 	})
 	w.ups[0].Script(routertest.Fail(429, "slow").With("Retry-After", "20"))
 	w.ups[1].Script(routertest.Fail(500, "down"))

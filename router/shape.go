@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -62,10 +63,11 @@ type shaped struct {
 	stripUsage bool // the client did not ask for the usage chunk that will come
 }
 
-// shapeBody applies a target's layers to the client's body as splices: bytes that no layer names stay as they are.
-func (x *exchange) shapeBody(t *target) shaped {
-	s, v := &t.shape, &x.overlay
-	v.Reset(x.body.bytes, &x.object)
+// shapeBody applies the target's layers to the request, in the upstream's wire, as splices: bytes that no layer names stay
+// as they are.
+func (a *attempt) shapeBody() shaped {
+	x, s, v := a.x, &a.t.shape, &a.x.overlay
+	v.Reset(a.request, a.object)
 	for _, l := range s.defaults {
 		if !v.Has(l.name) {
 			v.Set(l.name, l.raw)
@@ -83,19 +85,21 @@ func (x *exchange) shapeBody(t *target) shaped {
 	for _, r := range s.rename {
 		v.Rename(r[0], r[1])
 	}
-	w := x.route.Wire
-	if id := t.asks(x.asked); w.ModelInBody() && !peek.Equal(v.Get("model"), id) {
+	if id := a.t.asks(x.asked); a.w.ModelInBody() && !peek.Equal(v.Get("model"), id) {
 		v.Set("model", quote(id))
 	}
 	if s.developer {
-		x.demoteDevelopers()
+		a.demoteDevelopers()
+	}
+	if a.w.Name == wire.Messages && a.tr == nil {
+		a.leaveUnsigned()
 	}
 	var out shaped
-	if w.Name == wire.Chat && x.streaming && s.streamUsage && !slices.Contains(s.drop, "stream_options") {
-		out.stripUsage = askUsage(v)
+	if a.w.Name == wire.Chat && x.streaming && s.streamUsage && !slices.Contains(s.drop, "stream_options") {
+		out.stripUsage = askUsage(v) && a.tr == nil // what translates has its own idea of who gets it
 	}
 	x.edits = v.Edits(x.edits[:0])
-	out.segments = peek.Splice(nil, x.body.bytes, x.edits)
+	out.segments = peek.Splice(nil, a.request, x.edits)
 	for _, seg := range out.segments {
 		out.length += int64(len(seg))
 	}
@@ -124,21 +128,59 @@ func askUsage(v *peek.Overlay) bool {
 }
 
 // demoteDevelopers turns the role developer into system, for upstreams that know only the older word.
-func (x *exchange) demoteDevelopers() {
-	list, ok := x.object.Find("messages")
-	if x.route.Wire.Name == wire.Responses {
-		list, ok = x.object.Find("input")
+func (a *attempt) demoteDevelopers() {
+	list, ok := a.object.Find("messages")
+	if a.w.Name == wire.Responses {
+		list, ok = a.object.Find("input")
 	}
-	if !ok || x.body.bytes[list.Value.Start] != '[' {
+	if !ok || a.request[list.Value.Start] != '[' {
 		return
 	}
 	var o peek.Object
-	_ = peek.Elements(x.body.bytes, list.Value, func(at peek.Span) bool {
-		if o.ScanAt(x.body.bytes, at) != nil {
+	_ = peek.Elements(a.request, list.Value, func(at peek.Span) bool {
+		if o.ScanAt(a.request, at) != nil {
 			return true // not an object: some other item, passed on as it is
 		}
 		if role, ok := o.Find("role"); ok && peek.Equal(o.Value("role"), "developer") {
-			x.overlay.SetAt(role.Value, []byte(`"system"`))
+			a.x.overlay.SetAt(role.Value, []byte(`"system"`))
+		}
+		return true
+	})
+}
+
+// unsigned is in a history some of whose turns were translated: thinking of an upstream that signs nothing.
+var unsigned = []byte(`"signature":""`)
+
+// leaveUnsigned takes thinking without a signature out of the history: a provider that signs its own refuses it, and a
+// conversation that has moved here from an upstream of another wire could not go on. Everything else stays to the byte.
+func (a *attempt) leaveUnsigned() {
+	list, ok := a.object.Find("messages")
+	if !ok || !bytes.Contains(a.request, unsigned) || a.request[list.Value.Start] != '[' {
+		return
+	}
+	var message, block peek.Object
+	_ = peek.Elements(a.request, list.Value, func(at peek.Span) bool {
+		if message.ScanAt(a.request, at) != nil {
+			return true
+		}
+		content, ok := message.Find("content")
+		if !ok || a.request[content.Value.Start] != '[' {
+			return true
+		}
+		kept, left := []byte{'['}, false
+		_ = peek.Elements(a.request, content.Value, func(at peek.Span) bool {
+			if block.ScanAt(a.request, at) == nil && peek.Equal(block.Value("type"), "thinking") && peek.Equal(block.Value("signature"), "") {
+				left = true
+				return true
+			}
+			if len(kept) > 1 {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, a.request[at.Start:at.End]...)
+			return true
+		})
+		if left && len(kept) > 1 { // a turn of nothing else would be empty, which is refused as well
+			a.x.overlay.SetAt(content.Value, append(kept, ']'))
 		}
 		return true
 	})

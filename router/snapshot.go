@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router/upstream"
 	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate"
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
@@ -78,14 +79,16 @@ type member struct {
 // target is one (upstream, upstream model) pair of a model, made ready.
 type target struct {
 	*account
-	of     *member
-	model  string // empty: what the client asked for
-	weight int
-	wire   *wire.Wire
-	shape  shape
-	label  string // what spans are named after: an id that the configuration has
-	recs   map[recorderKey]*telemetry.TargetRecorder
-	stats  *strategy.Stats
+	of        *member
+	model     string // empty: what the client asked for
+	weight    int
+	wire      *wire.Wire
+	shape     shape
+	strict    bool   // refuses what cannot be translated
+	maxTokens int64  // where a wire demands a limit and the client gave none, 0 = as the translation has it
+	label     string // what spans are named after: an id that the configuration has
+	recs      map[recorderKey]*telemetry.TargetRecorder
+	stats     *strategy.Stats
 }
 
 type statsKey struct{ upstream, model string }
@@ -103,10 +106,10 @@ func (s *snapshot) zero(ctx context.Context) {
 	for _, m := range s.models {
 		served := map[wire.Name]bool{}
 		for _, t := range m.targets {
-			for _, w := range t.wires {
-				if t.serves(w) {
+			for _, w := range wire.All {
+				if u := t.speaks(w, wire.Generate); u != nil {
 					served[w.Name] = true
-					t.recs[recorderKey{w.Name, wire.Generate}].Zero(ctx)
+					t.recs[recorderKey{u.Name, wire.Generate}].Zero(ctx)
 				}
 			}
 		}
@@ -150,10 +153,21 @@ func (s *snapshot) known() []health.Upstream {
 	return known
 }
 
-// serves reports whether a target speaks the client's wire.
-func (t *target) serves(w *wire.Wire) bool {
-	return slices.Contains(t.wires, w) && (t.wire == nil || t.wire == w) &&
-		(len(t.of.cfg.Wires) == 0 || slices.Contains(t.of.cfg.Wires, string(w.Name)))
+// speaks is the wire in which a target is asked for what came on the client's: the same one if the target can, else one
+// that it can be translated to, nil if there is none. Token counts are not translated.
+func (t *target) speaks(w *wire.Wire, op wire.Op) *wire.Wire {
+	if wires := t.of.cfg.Wires; len(wires) > 0 && !slices.Contains(wires, string(w.Name)) {
+		return nil
+	}
+	if (t.wire == nil || t.wire == w) && slices.Contains(t.wires, w) {
+		return w
+	}
+	for _, u := range t.wires {
+		if op == wire.Generate && (t.wire == nil || t.wire == u) && translate.Lookup(w.Name, u.Name) != nil {
+			return u
+		}
+	}
+	return nil
 }
 
 // declared is the upstream model that the configuration names, "" where only a request can tell.

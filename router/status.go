@@ -16,7 +16,7 @@ import (
 type Status struct {
 	StartedAt      time.Time        `json:"started_at"`
 	ConfigRevision int              `json:"config_revision"` // grows by one with every configuration that is applied
-	InFlight       int64            `json:"in_flight"` // without those that wait for their turn
+	InFlight       int64            `json:"in_flight"`       // without those that wait for their turn
 	Queued         int64            `json:"queued"`
 	Upstreams      []UpstreamStatus `json:"upstreams"`
 	Recent         []Recent         `json:"recent"` // newest first

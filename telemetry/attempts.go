@@ -33,6 +33,7 @@ type Attempt struct {
 // has been seen.
 type TargetRecorder struct {
 	t         *Telemetry
+	target    labels
 	chunk     labels
 	attempts  *sets[attemptKey, labels]
 	failovers *sets[string, labels]
@@ -50,7 +51,7 @@ func (t *Telemetry) Target(l TargetLabels) *TargetRecorder {
 	provider := attribute.String(AttrProvider, l.Provider)
 	common := l.inference()
 	return &TargetRecorder{
-		t: t, chunk: newLabels(common...),
+		t: t, target: newLabels(model, upstream), chunk: newLabels(common...),
 		attempts: newSets(func(k attemptKey) attemptKey {
 			return attemptKey{attemptReasons.close(k.reason), closeClass(k.class)}
 		}, func(k attemptKey) labels {
@@ -153,4 +154,10 @@ func (r *TargetRecorder) Zero(ctx context.Context) {
 	for _, class := range alertedFailovers() {
 		r.t.failovers.Add(ctx, 0, r.failovers.get(class).add...)
 	}
+}
+
+// Translated counts what a translation left out of one request; a request that lost nothing counts 0, so that the series
+// exists.
+func (r *TargetRecorder) Translated(ctx context.Context, dropped int) {
+	r.t.translationDrops.Add(ctx, int64(dropped), r.target.add...)
 }

@@ -118,7 +118,7 @@ func spanTable() []SpanEntry {
 				AttrUsageCacheWrite5, AttrUsageCacheWriteH, AttrUsagePartial, AttrUsageMissing, AttrServerAddress, AttrServerPort,
 				AttrHTTPStatus, AttrUpstream, AttrModel, AttrAttemptNumber, AttrAttemptReason, AttrAttemptOutcome, AttrTranslated,
 				AttrRetryAfter, AttrProviderRequest, AttrProviderError, AttrErrorClass, AttrErrorType,
-			},
+			}, Events: []string{EventTranslated},
 		},
 		{Variable: "{http.route}", Kind: trace.SpanKindClient, Attributes: append(slices.Clone(http), AttrURLFull, AttrHTTPResend)},
 		{Words: []string{SpanProbe}, Variable: "{signalbox.upstream}", Kind: trace.SpanKindClient, Attributes: []string{
@@ -135,6 +135,7 @@ func eventTable() []EventEntry {
 		{EventFailover, []string{AttrFrom, AttrTo, AttrErrorClass}},
 		{EventCooling, []string{AttrScope, AttrUpstream, AttrModel, AttrRequestModel, AttrReason, AttrDuration, AttrSource}},
 		{EventMoved, []string{AttrFrom, AttrTo, AttrReason}},
+		{EventTranslated, []string{AttrTranslated, AttrDropped, AttrChanged}},
 		{EventFirstChunk, nil},
 	}
 }

@@ -102,6 +102,7 @@ func everything(t *testing.T, tel *Telemetry) {
 	a.Attempt(ctx, Attempt{Reason: AttemptInitial, ErrorClass: ClassTimeout, ErrorType: ErrorTimeout, Duration: 1, FirstChunk: 1, Usage: Usage{1, 1, 1, 1, 1, 1, 1}})
 	a.Chunk(ctx, 1)
 	a.Failover(ctx, ClassTimeout)
+	a.Translated(ctx, 1)
 	u.Active(ctx, 1)
 	u.Cooling(ctx, ScopeTarget, ReasonQuota, SourceBody, time.Second)
 	tel.Reload(ctx, ReloadApplied)

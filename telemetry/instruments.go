@@ -86,6 +86,11 @@ func attemptInstruments() []InstrumentEntry {
 			[]string{AttrModel, AttrUpstream, AttrErrorClass},
 			nil,
 		},
+		{
+			MetricTranslationDrops, kindCounter, "{field}", "Members of requests that the upstream's wire has no place for.",
+			[]string{AttrModel, AttrUpstream},
+			nil,
+		},
 		{MetricDuration, kindHistogram, unitSeconds, "Time from a dispatch to the last byte of its answer.", failed, longSeconds()},
 		{MetricFirstChunk, kindHistogram, unitSeconds, "Time from a dispatch to the first chunk of a stream.", failed, shortSeconds()},
 		{MetricChunk, kindHistogram, unitSeconds, "Time between two chunks of a stream.", inferenceKeys(), shortSeconds()},
@@ -145,6 +150,7 @@ func affinityInstruments() []InstrumentEntry {
 // instruments holds one field per row of the table.
 type instruments struct {
 	requests, attempts, failovers, coolings, reloads         metric.Int64Counter
+	translationDrops                                         metric.Int64Counter
 	usageInput, usageOutput, usageCacheRead, usageCacheWrite metric.Int64Counter
 	usageReasoning, affinityDecisions                        metric.Int64Counter
 	requestDuration, requestFirst, overhead, wait            metric.Float64Histogram
@@ -219,7 +225,8 @@ func (m *maker) all() instruments {
 	return instruments{
 		requests: m.counter(MetricRequests), attempts: m.counter(MetricAttempts), failovers: m.counter(MetricFailovers),
 		coolings: m.counter(MetricCoolings), reloads: m.counter(MetricReloads),
-		usageInput: m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
+		translationDrops: m.counter(MetricTranslationDrops),
+		usageInput:       m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
 		usageCacheRead: m.counter(MetricUsageCacheRead), usageCacheWrite: m.counter(MetricUsageCacheWrite),
 		usageReasoning: m.counter(MetricUsageReasoning), affinityDecisions: m.counter(MetricAffinityDecisions),
 		requestDuration: m.seconds(MetricRequestDuration), requestFirst: m.seconds(MetricRequestFirstChunk),

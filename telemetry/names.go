@@ -31,6 +31,7 @@ const (
 	EventFailover   = "signalbox.failover"
 	EventCooling    = "signalbox.cooling.started"
 	EventMoved      = "signalbox.affinity.moved"
+	EventTranslated = "signalbox.translated"
 	EventFirstChunk = "signalbox.first_chunk"
 )
 
@@ -59,6 +60,8 @@ const (
 	AttrAttemptReason    = "signalbox.attempt.reason"      // why this target was tried
 	AttrAttemptOutcome   = "signalbox.attempt.outcome"     // what came of it
 	AttrTranslated       = "signalbox.translated"          // from>to
+	AttrDropped          = "signalbox.translated.dropped"  // names of what the request had and the upstream's wire has no place for
+	AttrChanged          = "signalbox.translated.changed"  // names of what was carried over, but not as it was
 	AttrRetryAfter       = "signalbox.retry_after"         // seconds
 	AttrProviderRequest  = "signalbox.provider.request_id" // the provider's own id
 	AttrProviderError    = "signalbox.provider.error_code" // at most 64 bytes
@@ -153,6 +156,7 @@ const (
 	MetricCoolingDuration   = "signalbox.cooling.duration"
 	MetricActive            = "signalbox.upstream.active"
 	MetricQuota             = "signalbox.upstream.quota.utilization"
+	MetricTranslationDrops  = "signalbox.translation.dropped"
 	MetricAffinityDecisions = "signalbox.affinity.decisions"
 	MetricAffinityEntries   = "signalbox.affinity.entries"
 	MetricReloads           = "signalbox.config.reloads"

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -20,26 +19,10 @@ var later = []unavailable{
 	once("usage", func(c *Config) bool { return c.Usage != nil }),
 	once("telemetry.capture", func(c *Config) bool { return slices.Contains([]string{"failed", "all"}, c.Telemetry.Capture) }),
 
-	each("upstream", "replay_reasoning", allUpstreams, func(u *Upstream) bool { return u.ReplayReasoning }),
 	each("upstream", "command", allUpstreams, func(u *Upstream) bool { return len(u.Command) > 0 }),
 	each("upstream", "mode", allUpstreams, func(u *Upstream) bool { return u.Mode == "persistent" }),
 
 	each("model", "price.off_peak", allModels, func(m *Model) bool { return m.Price != nil && m.Price.OffPeak != nil }),
-	{"target.translate", func(c *Config) (paths []string) {
-		for i := range c.Models {
-			for j := range c.Models[i].Targets {
-				if c.Models[i].Targets[j].Translate == "strict" {
-					paths = append(paths, indexPath(indexPath("model", i)+".target", j)+".translate")
-				}
-			}
-		}
-		return paths
-	}},
-}
-
-// untranslated explains why a target that speaks one wire cannot serve clients of another.
-func untranslated(client, upstream string) string {
-	return fmt.Sprintf("Clients would speak %s, and upstreams %s: translation is not available yet.", client, upstream)
 }
 
 func allUpstreams(c *Config) []Upstream { return c.Upstreams }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/signalbox-llm/signalbox/router/strategy"
+	"github.com/signalbox-llm/signalbox/translate"
+	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
 func (v *validator) models() {
@@ -88,7 +90,8 @@ func (v *validator) spoken(t *Target) []string {
 	return u.Wires
 }
 
-// served checks that clients can use the wires that a model offers, and that every target is of use for one of them.
+// served checks that clients can use the wires that a model offers, and that every target is of use for one of them, as
+// it is or by translation.
 func (v *validator) served(path string, m *Model) {
 	spoken := map[string]bool{}
 	for i := range m.Targets {
@@ -100,24 +103,44 @@ func (v *validator) served(path string, m *Model) {
 			spoken[w] = true
 		}
 	}
-	all := strings.Join(slices.Sorted(maps.Keys(spoken)), ", ")
+	all := slices.Sorted(maps.Keys(spoken))
 	complete := true
 	for i, w := range m.Wires {
-		if !spoken[w] && slices.Contains(wireNames(), w) {
+		if slices.Contains(wireNames(), w) && !reachable([]string{w}, all) {
 			complete = false
-			v.fail(indexPath(path+".wires", i), fmt.Sprintf("No target speaks %s", w), untranslated(w, all))
+			v.fail(indexPath(path+".wires", i), fmt.Sprintf("No target speaks %s", w), untranslated(w, strings.Join(all, ", ")))
 		}
 	}
-	if !complete {
+	if !complete || len(m.Wires) == 0 {
 		return
 	}
 	for i := range m.Targets {
-		wires := v.spoken(&m.Targets[i])
-		if len(m.Wires) > 0 && !slices.ContainsFunc(wires, func(w string) bool { return slices.Contains(m.Wires, w) }) {
+		if wires := v.spoken(&m.Targets[i]); !reachable(m.Wires, wires) {
 			v.fail(indexPath(path+".target", i), "The target speaks none of the model's wires",
 				untranslated(strings.Join(m.Wires, ", "), strings.Join(wires, ", ")))
 		}
 	}
+}
+
+// reachable reports whether one of the clients' wires is one of the upstreams', or can be translated to one.
+func reachable(clients, upstreams []string) bool {
+	for _, c := range clients {
+		for _, u := range upstreams {
+			if c == u || translate.Lookup(wire.Name(c), wire.Name(u)) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// untranslated explains why a target that speaks one wire cannot serve clients of another, with the pairs that exist.
+func untranslated(client, upstream string) string {
+	var pairs []string
+	for _, p := range translate.Pairs() {
+		pairs = append(pairs, string(p.Client)+" to "+string(p.Upstream))
+	}
+	return fmt.Sprintf("Clients would speak %s, and upstreams %s. What is translated: %s.", client, upstream, strings.Join(pairs, ", "))
 }
 
 // dropped warns of body fields that one layer sets and another drops again.

@@ -5,7 +5,7 @@ auth {
 upstream "a" {
   base_url         = "https://a.example/v1"
   wires            = ["openai-chat"]
-  replay_reasoning = true # ERROR: upstream.replay_reasoning is not available yet
+  replay_reasoning = true
 }
 
 upstream "cli" {
@@ -15,9 +15,9 @@ upstream "cli" {
 }
 
 model "m" {
-  wires = ["openai-chat", "anthropic-messages"] # ERROR: No target speaks anthropic-messages
+  wires = ["openai-chat", "anthropic-messages", "gemini"] # ERROR: No target speaks gemini
   target "a" {
-    translate = "strict" # ERROR: target.translate is not available yet
+    translate = "strict"
   }
   price {
     off_peak { # ERROR: model.price.off_peak is not available yet
@@ -35,10 +35,16 @@ upstream "b" {
   wires    = ["anthropic-messages"]
 }
 
+upstream "c" {
+  base_url = "https://c.example"
+  wires    = ["openai-responses"]
+}
+
 model "o" {
   wires = ["openai-chat"]
   target "a" {}
-  target "b" {} # ERROR: The target speaks none of the model's wires
+  target "b" {}
+  target "c" {} # ERROR: The target speaks none of the model's wires
 }
 
 passthrough { # ERROR: passthrough is not available yet
