@@ -321,17 +321,21 @@ func TestAlertsKeepTheContract(t *testing.T) {
 	}
 }
 
-// promtool runs the tests of the rules; here it is only seen to that each alert has one that fires and one that does not.
+// promtool runs the tests of the rules. Here it is seen to that each alert has one that fires and one that does not, and that they
+// are given series that there can be.
 func TestAlertsAreTested(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(deployed, "prometheus", "tests", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fires, quiet := map[string]bool{}, map[string]bool{}
+	all, fires, quiet := exposed(t), map[string]bool{}, map[string]bool{}
 	for _, file := range files {
 		lines := read(t, "prometheus/tests/"+filepath.Base(file))
 		for i, line := range lines {
+			if given, ok := strings.CutPrefix(strings.TrimSpace(line), "- series: "); ok && !strings.Contains(given, "otel") {
+				report(t, filepath.Base(file), all.faults(readQuery(strings.Trim(given, "'"))))
+			}
 			name, ok := strings.CutPrefix(strings.TrimSpace(line), "alertname: ")
 			if !ok {
 				continue
