@@ -235,3 +235,16 @@ func TestTelemetryOfChoosingKeepsTheContract(t *testing.T) {
 		t.Errorf("%d waits, moves %v", len(o.find("wait retry")), o.moves())
 	}
 }
+
+// What holds an account off holds all of its targets off, and the state of a target says so.
+func TestTargetStatesFollowTheirAccount(t *testing.T) {
+	t.Parallel()
+	o := clocked(t, three(), nil)
+	if err := o.engine.Cool("b", "", 0); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{"a healthy": 1, "b cooling": 1, "c healthy": 1}
+	if diff := cmp.Diff(want, o.points("signalbox.target.state", "signalbox.upstream", "signalbox.state")); diff != "" {
+		t.Error(diff)
+	}
+}

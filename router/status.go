@@ -137,13 +137,26 @@ func (r *Router) targetStates() []telemetry.UpstreamState {
 		for _, t := range v.Targets {
 			if slices.Contains(k.Targets, t.Model) {
 				u.Targets = append(u.Targets, telemetry.TargetState{
-					Model: t.Model, State: t.State, Cooling: telemetry.Rest{Remaining: t.Remaining, Manual: t.Manual},
+					Model: t.Model, State: stateIn(v, t), Cooling: telemetry.Rest{Remaining: t.Remaining, Manual: t.Manual},
 				})
 			}
 		}
 		out = append(out, u)
 	}
 	return out
+}
+
+// stateIn is a target's state as its account allows: what holds the account off holds all of its targets off.
+func stateIn(account health.UpstreamView, t health.TargetView) string {
+	switch account.State {
+	case health.StateHealthy:
+		return t.State
+	case health.StateProbing:
+		if t.State != health.StateHealthy {
+			return t.State
+		}
+	}
+	return account.State
 }
 
 func (q *quota) list() []telemetry.QuotaState {

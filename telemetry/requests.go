@@ -83,12 +83,13 @@ func alertedRequests() []requestKey {
 		{OutcomeFailed, ClassTimeout},
 		{OutcomeFailed, ClassStreamTruncated},
 		{OutcomeFailed, ClassNoneEligible},
+		{OutcomeRejected, ClassNoneEligible},
 		{OutcomeFailed, ClassInternal},
 	}
 }
 
 // Zero makes the series that an alert reads exist, so that increase sees the first event. Call it once a configuration, for
-// the combinations of model and wire that it can serve: an instrument holds 2,000 sets, and each combination takes nine of
+// the combinations of model and wire that it can serve: an instrument holds 2,000 sets, and each combination takes ten of
 // requests. Those of affinity are three a model, whatever the wire.
 func (r *ModelRecorder) Zero(ctx context.Context) {
 	for _, k := range alertedRequests() {

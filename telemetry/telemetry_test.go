@@ -223,7 +223,7 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 	tel.Upstream("a").Zero(t.Context())
 	got := collect(t, reader)
 	for m, want := range map[string]int{
-		MetricRequests: 9, MetricAttempts: 9, MetricFailovers: 5, MetricCoolings: 10, MetricActive: 1, MetricReloads: 2,
+		MetricRequests: 10, MetricAttempts: 9, MetricFailovers: 5, MetricCoolings: 10, MetricActive: 1, MetricReloads: 2,
 		MetricAffinityDecisions: 3,
 	} {
 		if len(got[m]) != want {
