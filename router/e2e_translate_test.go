@@ -299,3 +299,56 @@ func TestTranslationIsTold(t *testing.T) {
 		o.inContract(telemetry.Contract(), s)
 	}
 }
+
+// Where only the translation sees that an answer is none, the client is told an error: so it has to be booked as one, and
+// before any output another target takes over.
+func TestTranslationsThatFailAreFailures(t *testing.T) {
+	t.Parallel()
+	const (
+		says   = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"so"},"finish_reason":null}]}` + "\n\n"
+		broken = `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"network_error"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}` + "\n\n"
+		half   = `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","function":{"name":"Bash","arguments":"{\"a\":"}}]},"finish_reason":null}]}` + "\n\n"
+		odd    = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"so}` + "\n\n"
+		done   = "data: [DONE]\n\n"
+	)
+	for name, c := range map[string]struct {
+		body string
+		over bool // Another target takes over.
+	}{
+		"finish":            {says + broken + done, false},
+		"finish first":      {broken + done, true},
+		"half a call":       {half + done, false},
+		"unreadable":        {says + odd + done, false},
+		"unreadable at all": {odd + says + done, true},
+	} {
+		w := bilingual(t, routertest.Messages, nil, routertest.Body(http.StatusOK, "text/event-stream", c.body), good)
+		got := w.ask(routertest.Messages, true)
+		e := w.completed()
+		if c.over {
+			if got.Header.Get("X-Router-Upstream") != "b" || e.Outcome != "success_after_failover" || strings.Contains(got.Body, "event: error") {
+				t.Errorf("%s: %v %+v %s", name, got.Header, e, got.Body)
+			}
+		} else if e.Outcome != "failed" || strings.Count(got.Body, "event: error") != 1 || strings.Contains(got.Body, "message_stop") {
+			t.Errorf("%s: %+v %s", name, e, got.Body)
+		}
+		w.once()
+	}
+}
+
+// One limit has two names in chat completions, and Messages knows only one of them: a default must not come to stand
+// beside the client's own.
+func TestTranslatedRequestsHaveOneLimit(t *testing.T) {
+	t.Parallel()
+	for client, name := range map[string]string{routertest.Messages: "max_tokens", routertest.Chat: "max_completion_tokens"} {
+		w := bilingual(t, client, func(cfg *settings.Config) { cfg.Defaults = settings.Fields{name: []byte("777")} }, good)
+		w.ask(client, false)
+		body := string(w.ups[0].Calls()[0].Body)
+		if strings.Count(body, "max_tokens")+strings.Count(body, "max_completion_tokens") != 1 {
+			t.Errorf("%s: sent %s", client, body)
+		}
+		if strings.Contains(body, "777") != (client == routertest.Chat) {
+			t.Errorf("%s: sent %s", client, body)
+		}
+		w.once()
+	}
+}

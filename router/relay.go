@@ -157,19 +157,19 @@ func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 	a.scanner.Feed(plain)
 	had, ev := a.facts.Output, &a.event
 	for a.scanner.Next(ev) {
+		before := a.facts.Output
 		c := a.w.Event(ev, &a.facts)
+		if a.tr != nil {
+			c = a.turn(ev, c, before)
+		} else if a.strip != nil {
+			a.strip.event(plain, ev.End, a.facts.UsageOnly)
+		}
 		if c != wire.Nothing && !a.alive {
 			a.alive = true
 			a.watch.Arm(upstream.Idle, a.t.cfg.Timeouts.Idle)
 		}
 		if c == wire.Failed && !a.facts.Output && class != wire.Failed {
 			class = wire.Failed
-		}
-		switch {
-		case a.tr != nil:
-			a.turned = a.tr.Event(a.turned, ev)
-		case a.strip != nil:
-			a.strip.event(plain, ev.End, a.facts.UsageOnly)
 		}
 	}
 	if a.facts.Output {
@@ -243,9 +243,9 @@ func (a *attempt) lastEvent() {
 	if !a.scanner.Finish(&ev) {
 		return
 	}
-	a.w.Event(&ev, &a.facts)
-	if a.tr != nil {
-		a.turned = a.tr.Event(a.turned, &ev)
+	before := a.facts.Output
+	if c := a.w.Event(&ev, &a.facts); a.tr != nil {
+		a.turn(&ev, c, before)
 	}
 }
 

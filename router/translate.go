@@ -11,6 +11,8 @@ import (
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate"
 	"github.com/signalbox-llm/signalbox/translate/peek"
+	"github.com/signalbox-llm/signalbox/translate/sse"
+	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
 // maxEvent is how much of one event is kept for a translation: a whole file may be written by one tool call, and some
@@ -107,6 +109,21 @@ func (a *attempt) jsonAnswer() {
 	a.ans.header = a.ans.header.Clone()
 	a.ans.header["Content-Type"] = []string{"application/json"}
 	a.ans.undone = true
+}
+
+// turn lets the translator take an event. What it cannot take for an answer is a failure, and output only if there was
+// some before: the client is told no more than the error.
+func (a *attempt) turn(ev *sse.Event, c wire.Class, had bool) wire.Class {
+	a.turned = a.tr.Event(a.turned, ev)
+	e, failed := a.tr.Failed()
+	if !failed {
+		return c
+	}
+	a.facts.Output = had
+	if !a.facts.Failed {
+		a.facts.Failed, a.facts.Failure = true, e
+	}
+	return wire.Failed
 }
 
 // endTurned lets the translator end the client's stream: clean, or with an error event of the client's wire.

@@ -40,6 +40,9 @@ type Translation interface {
 	// answer was not whole, that is an error event of the client's dialect; if it was, whatever is left to close it.
 	End(dst []byte, clean bool) []byte
 
+	// Failed tells that the client's stream was ended with an error, and with which.
+	Failed() (wire.Failure, bool)
+
 	// Error turns the body of an error answer into the client's dialect. The status stays as it is.
 	Error(status int, body []byte) []byte
 

@@ -17,6 +17,17 @@ type common struct {
 	tools  names
 	facts  wire.Facts // Only the usage in it is read: it goes into the client's answer.
 	ended  bool       // The client's stream has had its last event.
+	failed bool       // That was an error.
+	fault  wire.Failure
+}
+
+// Failed tells that the client's stream was ended with an error, and with which.
+func (c *common) Failed() (wire.Failure, bool) { return c.fault, c.failed }
+
+// fail ends the client's stream with an error.
+func (c *common) fail(dst []byte, client *wire.Wire, e wire.Failure) []byte {
+	c.ended, c.failed, c.fault = true, true, e
+	return errorEvent(dst, client, e)
 }
 
 // Report tells what was left out or altered so far.

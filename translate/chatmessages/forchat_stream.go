@@ -107,9 +107,8 @@ func (s *toChat) readUsage() {
 
 // fail ends the client's stream with an error and without the mark of an end.
 func (s *toChat) fail(dst []byte, e wire.Failure) []byte {
-	s.t.ended = true
 	s.open = nil
-	return errorEvent(dst, chat, e)
+	return s.t.fail(dst, chat, e)
 }
 
 // start writes the first chunk, which has the role.

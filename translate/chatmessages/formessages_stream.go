@@ -133,9 +133,8 @@ func (s *toMessages) done(dst []byte) []byte {
 
 // fail ends the client's stream with an error. Open blocks stay open: nothing may look complete that is not.
 func (s *toMessages) fail(dst []byte, e wire.Failure) []byte {
-	s.t.ended = true
 	s.queue, s.calls = nil, nil
-	return errorEvent(dst, messages, e)
+	return s.t.fail(dst, messages, e)
 }
 
 // ping passes a sign of life on; before the first event the client's dialect has only comments for that.
