@@ -69,7 +69,7 @@ func (a *attempt) shapeBody() shaped {
 	x, s, v := a.x, &a.t.shape, &a.x.overlay
 	v.Reset(a.request, a.object)
 	for _, l := range s.defaults {
-		if !v.Has(l.name) {
+		if !v.Has(l.name) && !v.Has(limitTwin[l.name]) {
 			v.Set(l.name, l.raw)
 		}
 	}
@@ -105,6 +105,10 @@ func (a *attempt) shapeBody() shaped {
 	}
 	return out
 }
+
+// limitTwin is the other name of a token limit. Servers refuse a request that has both, and what the client or the translation
+// wrote goes before a default under either.
+var limitTwin = map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 // askUsage asks for the usage chunk of a chat stream and reports whether the client had not.
 func askUsage(v *peek.Overlay) bool {
