@@ -230,6 +230,7 @@ func TestUnsignedThinkingStaysAtHome(t *testing.T) {
 		"[" + their + "," + ours + "," + text + "]":     "[" + their + "," + text + "]",
 		"[" + their + " , " + text + "]":                "[" + their + " , " + text + "]",
 		"[" + ours + "]":                                "[" + ours + "]",
+		`[{"type": "thinking", "thinking": "hm", "signature": ""}, ` + text + "]": "[" + text + "]",
 		`"a text"`:                                      `"a text"`,
 		"[" + ours + "," + text + "," + their + " ]":    "[" + text + "," + their + "]",
 		"[" + text + "," + ours + ",3,\n" + text + " ]": "[" + text + ",3," + text + "]",

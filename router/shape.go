@@ -152,14 +152,17 @@ func (a *attempt) demoteDevelopers() {
 	})
 }
 
-// unsigned is in a history some of whose turns were translated: thinking of an upstream that signs nothing.
-var unsigned = []byte(`"signature":""`)
+// unsigned is in a history some of whose turns were translated: thinking of an upstream that signs nothing. Some clients
+// write their JSON with blanks.
+func unsigned(history []byte) bool {
+	return bytes.Contains(history, []byte(`"signature":""`)) || bytes.Contains(history, []byte(`"signature": ""`))
+}
 
 // leaveUnsigned takes thinking without a signature out of the history: a provider that signs its own refuses it, and a
 // conversation that has moved here from an upstream of another wire could not go on. Everything else stays to the byte.
 func (a *attempt) leaveUnsigned() {
 	list, ok := a.object.Find("messages")
-	if !ok || !bytes.Contains(a.request, unsigned) || a.request[list.Value.Start] != '[' {
+	if !ok || !unsigned(a.request) || a.request[list.Value.Start] != '[' {
 		return
 	}
 	var message, block peek.Object
