@@ -28,7 +28,7 @@ func (t *ForMessages) Response(body []byte) ([]byte, error) {
 	b = thinkingBlock(b, m)
 	b, refused := t.textBlocks(b, m)
 	calls := callsOf(m)
-	tools := false
+	tools, used := false, map[string]bool{}
 	for i := range calls {
 		if len(model.Inner(calls[i].Name)) == 0 {
 			t.report.Drop("tool_calls")
@@ -38,7 +38,11 @@ func (t *ForMessages) Response(body []byte) ([]byte, error) {
 		b = append(model.Elem(b), `{"type":"tool_use","id":`...)
 		if len(model.Inner(calls[i].ID)) == 0 {
 			b = model.Quote(b, madeID("toolu_", id, i))
-		} else {
+		case used[given]: // Whose result would it be?
+			t.report.Change("tool_calls.id")
+			b = model.Quote(b, madeID("toolu_", id, i))
+		default:
+			used[given] = true
 			b = appendID(b, calls[i].ID, &t.report)
 		}
 		b = append(b, `,"name":`...)

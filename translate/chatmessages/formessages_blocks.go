@@ -128,6 +128,11 @@ func (s *toMessages) openFirst(dst []byte) []byte {
 		dst = model.Quote(dst, id)
 		dst = append(dst, `,"name":`...)
 		dst = model.Quote(dst, s.t.tools.original(p.name))
+		for _, c := range s.calls { // Whose result would it be?
+			if c != p && c.id == p.id && (c.open || c.closed) {
+				id, changed = s.madeID(), true
+			}
+		}
 		dst = append(dst, `,"input":{}}`...)
 	}
 	return append(dst, "}\n\n"...)
