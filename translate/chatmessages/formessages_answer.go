@@ -14,7 +14,7 @@ func (t *ForMessages) Response(body []byte) ([]byte, error) {
 	if err := a.Decode(body); err != nil {
 		return nil, err
 	}
-	if !a.Choices || a.Failure(body) != nil {
+	if !a.Choices || a.Failure(body) != nil || brokenReasons[model.Text(a.FinishReason)] {
 		return nil, model.ErrAnswer
 	}
 	t.read(&a)
