@@ -108,6 +108,23 @@ func (t *ForMessages) chatTool(b []byte, tool *model.Tool) []byte {
 	b = append(model.Elem(b), `{"type":"function","function":{"name":`...)
 	b = t.tools.append(b, tool.Name, &t.report)
 	b = model.Field(b, "description", tool.Description)
-	b = model.Field(b, "parameters", tool.InputSchema)
+	if tool.InputSchema != nil {
+		b = appendParameters(model.Key(b, "parameters"), tool.InputSchema)
+	}
 	return append(b, `}}`...)
+}
+
+// appendParameters appends the schema byte for byte, but with the properties that OpenAI demands of an object and that tools
+// without any leave out.
+func appendParameters(b, schema []byte) []byte {
+	var o peek.Object
+	if peek.Kind(schema) != 'o' || o.Scan(schema) != nil || len(o.Members) == 0 {
+		return append(b, `{"type":"object","properties":{}}`...)
+	}
+	if _, ok := o.Find("properties"); ok || !model.Is(o.Value("type"), "object") {
+		return append(b, schema...)
+	}
+	last := o.Members[len(o.Members)-1].Value.End
+	b = append(append(b, schema[:last]...), `,"properties":{}`...)
+	return append(b, schema[last:]...)
 }
