@@ -106,7 +106,9 @@ func (t *ForMessages) chatTool(b []byte, tool *model.Tool) []byte {
 	}
 	t.report.DropExtra("tools.", tool.Extra)
 	b = append(model.Elem(b), `{"type":"function","function":{"name":`...)
+	start := len(b)
 	b = t.tools.append(b, tool.Name, &t.report)
+	t.tools.offer(b[start:])
 	b = model.Field(b, "description", tool.Description)
 	if tool.InputSchema != nil {
 		b = appendParameters(model.Key(b, "parameters"), tool.InputSchema)

@@ -20,6 +20,7 @@ type piece struct {
 	kind    blockKind
 	open    bool
 	closed  bool
+	whole   bool   // Nothing more can come.
 	pending []byte // What waits for its turn.
 
 	// Of calls.
@@ -88,7 +89,7 @@ func (s *toMessages) addArguments(dst []byte, p *piece, args []byte) []byte {
 // flush passes on what the first block has, if it can be opened.
 func (s *toMessages) flush(dst []byte) []byte {
 	p := s.queue[0]
-	if p.kind == toolUse && p.name == "" {
+	if p.kind == toolUse && (p.name == "" || s.unnamed(p) && !p.whole) {
 		return dst
 	}
 	dst = s.openFirst(dst)
@@ -99,6 +100,12 @@ func (s *toMessages) flush(dst []byte) []byte {
 	s.waiting -= len(p.pending)
 	p.pending = p.pending[:0]
 	return dst
+}
+
+// unnamed reports whether a call's name may go on: no tool has it so far, and the arguments have not begun.
+func (s *toMessages) unnamed(p *piece) bool {
+	offered := s.t.tools.offered
+	return !p.open && !p.closed && len(offered) > 0 && !offered[p.name] && !p.args.begun && !p.args.odd
 }
 
 func (s *toMessages) openFirst(dst []byte) []byte {
@@ -121,6 +128,11 @@ func (s *toMessages) openFirst(dst []byte) []byte {
 			p.id = s.madeID()
 		}
 		id, changed := legal(p.id, idLimit)
+		for _, c := range s.calls { // Whose result would it be?
+			if c != p && c.id == p.id && (c.open || c.closed) {
+				id, changed = s.madeID(), true
+			}
+		}
 		if changed {
 			s.t.report.Change("tool_calls.id")
 		}
@@ -128,11 +140,6 @@ func (s *toMessages) openFirst(dst []byte) []byte {
 		dst = model.Quote(dst, id)
 		dst = append(dst, `,"name":`...)
 		dst = model.Quote(dst, s.t.tools.original(p.name))
-		for _, c := range s.calls { // Whose result would it be?
-			if c != p && c.id == p.id && (c.open || c.closed) {
-				id, changed = s.madeID(), true
-			}
-		}
 		dst = append(dst, `,"input":{}}`...)
 	}
 	return append(dst, "}\n\n"...)
@@ -156,6 +163,7 @@ func (s *toMessages) delta(dst []byte, p *piece, said []byte) []byte {
 // closeFirst ends the first block and takes it off the queue. A call that never got a name cannot be told to the client.
 func (s *toMessages) closeFirst(dst []byte) []byte {
 	p := s.queue[0]
+	p.whole = true
 	dst = s.flush(dst)
 	if p.kind == toolUse && p.args.odd && p.open {
 		raw := append(append([]byte{'"'}, p.pending...), '"')

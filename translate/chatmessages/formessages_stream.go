@@ -186,8 +186,8 @@ func (s *toMessages) call(dst []byte, c *model.ToolCall) []byte {
 		s.t.report.Drop("tool_calls") // Of nobody knows which.
 		return dst
 	}
-	if p.name == "" {
-		p.name = model.Text(c.Name)
+	if name := model.Text(c.Name); p.name == "" || name != p.name && s.unnamed(p) {
+		p.name += name // Some servers tell it in pieces.
 	}
 	if p.id == "" {
 		p.id = model.Text(c.ID)
@@ -215,7 +215,7 @@ func (s *toMessages) find(c *model.ToolCall, says bool) *piece {
 			continue
 		case !indexed && len(id) > 0 && p.id != model.Text(c.ID):
 			continue
-		case p.another(model.Text(c.ID), string(name), says):
+		case p.another(model.Text(c.ID), string(name), says, s.unnamed(p)):
 			return s.begin(index)
 		}
 		return p
@@ -227,14 +227,14 @@ func (s *toMessages) find(c *model.ToolCall, says bool) *piece {
 }
 
 // another reports whether a piece that seems to belong to p is the beginning of a further call instead.
-func (p *piece) another(id, name string, says bool) bool {
+func (p *piece) another(id, name string, says, unnamed bool) bool {
 	switch {
 	case name == "":
 		return false
 	case id != "":
 		return p.id != "" && p.id != id
 	}
-	return p.name != "" && p.name != name || says && p.args.complete
+	return p.name != "" && p.name != name && !unnamed || says && p.args.complete
 }
 
 func (s *toMessages) begin(index int64) *piece {

@@ -53,8 +53,17 @@ func allowed(c byte) bool {
 
 // names makes the tool names of a request legal and turns those of the answer back.
 type names struct {
-	limit int
-	back  map[string]string
+	limit   int
+	back    map[string]string
+	offered map[string]bool // As the upstream knows them.
+}
+
+// offer notes the name of a tool on offer, a JSON string.
+func (n *names) offer(raw []byte) {
+	if n.offered == nil {
+		n.offered = map[string]bool{}
+	}
+	n.offered[model.Text(raw)] = true
 }
 
 // append appends the legal form of a name, a JSON string, and notes what it was.
