@@ -64,8 +64,8 @@ func (s *toChat) beginCall(dst []byte, c *model.Block) []byte {
 func (s *toChat) delta(dst []byte) []byte {
 	e := &s.event
 	i := s.find(e.BlockIndex())
-	if i >= 0 && s.open[i].kind == foreign {
-		return dst
+	if i >= 0 && s.open[i].kind == foreign { // Its tool may take minutes: the client hears that the stream lives.
+		return append(dst, ": ping\n\n"...)
 	}
 	switch kind := model.Inner(e.Delta); string(kind) {
 	case "text_delta":

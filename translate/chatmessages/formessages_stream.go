@@ -52,7 +52,11 @@ func (t *ForMessages) Event(dst []byte, ev *sse.Event) []byte {
 	if s.chunk.Decode(data) != nil {
 		return s.fail(dst, failUnreadable)
 	}
-	return s.take(dst, data)
+	length, waiting := len(dst), s.waiting
+	if dst = s.take(dst, data); len(dst) == length && s.waiting > waiting {
+		dst = s.ping(dst) // Clients give up on a stream that is silent, and a whole file may have to wait.
+	}
+	return dst
 }
 
 // End appends what has to follow when the upstream's stream is over; clean tells whether it was not broken off.
