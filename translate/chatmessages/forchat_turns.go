@@ -14,7 +14,8 @@ type messagesTurns struct {
 
 	renamed map[string]string // Ids that had to change as an earlier turn had them too.
 	used    map[string]int
-	results map[string]bool   // Ids of the calls that the turn has results of.
+	calls   []string          // Ids of the last turn's calls, as they are now.
+	results map[string]bool   // Those that the turn has results of.
 	named   map[string]string // Ids of the calls of old, which have none, by the tool's name.
 
 	last     span
@@ -27,6 +28,12 @@ type span struct{ start, end, block int }
 // operatorNote precedes what the operator says in the middle of a conversation, where the Messages dialect knows only user
 // and assistant. It stays where it is: moving it would change the beginning, which is what prompt caches go by.
 const operatorNote = "Operator note: "
+
+// What is said of a call that the client has no result of, and of a result whose call is not in the turn before.
+const (
+	noResult  = "(no result)"
+	strayNote = "Result of an earlier tool call: "
+)
 
 // nothingSaid is what the user says where the dialect demands a turn of the user and the client has none.
 const nothingSaid = "(empty)"
@@ -147,7 +154,7 @@ func (w *messagesTurns) turn(ms []model.ChatMessage, i int, at who) int {
 	turn := ms[i:n]
 	if at == assistant {
 		clear(w.renamed)
-		w.answered = false
+		w.calls, w.answered = w.calls[:0], false
 		for j := range turn {
 			if side(turn[j].Role) == assistant {
 				w.answer(&turn[j])
@@ -158,24 +165,44 @@ func (w *messagesTurns) turn(ms []model.ChatMessage, i int, at who) int {
 		}
 		return n
 	}
-	w.results, w.answered = map[string]bool{}, false
-	for j := range turn { // Results come first, all in the turn right behind the calls.
-		if model.Is(turn[j].Role, "tool") || model.Is(turn[j].Role, "function") {
-			w.result(&turn[j])
-			w.answered = true
-		}
-	}
+	w.replies(turn)
 	for j := range turn {
-		switch side(turn[j].Role) {
-		case operator:
-			w.parts(&turn[j], operatorNote)
-		case user:
-			if model.Is(turn[j].Role, "user") {
-				w.parts(&turn[j], "")
+		switch m := &turn[j]; {
+		case side(m.Role) == operator:
+			w.parts(m, operatorNote)
+		case model.Is(m.Role, "user"):
+			w.parts(m, "")
+		case side(m.Role) == user:
+			if _, ok := w.callOf(m); !ok {
+				w.parts(m, strayNote)
 			}
 		}
 	}
 	return n
+}
+
+// replies writes the results of the last turn's calls. They come first, all in the turn right behind the calls, each call has
+// one, and there are no others: anything else is refused, and so would be every turn that follows.
+func (w *messagesTurns) replies(turn []model.ChatMessage) {
+	w.results, w.answered = map[string]bool{}, len(w.calls) > 0
+	for j := range turn {
+		if side(turn[j].Role) != user || model.Is(turn[j].Role, "user") {
+			continue
+		}
+		if id, ok := w.callOf(&turn[j]); ok {
+			w.result(&turn[j], id)
+		} else {
+			w.t.report.Change("messages.tool_call_id")
+		}
+	}
+	for _, id := range w.calls {
+		if !w.results[id] {
+			w.t.report.Change("messages.tool_calls")
+			w.b = append(append(model.Elem(w.b), `{"type":"tool_result","tool_use_id":`...), id...)
+			w.b = append(w.b, `,"content":"`+noResult+`","is_error":true}`...)
+		}
+	}
+	w.calls = w.calls[:0]
 }
 
 // says reports whether there is anything in a message.
@@ -263,19 +290,22 @@ func (w *messagesTurns) newID(raw []byte) []byte {
 	}
 	w.used[id]++
 	w.renamed[id] = now
+	w.calls = append(w.calls, now)
 	return []byte(now)
 }
 
-// result writes a tool_result block.
-func (w *messagesTurns) result(m *model.ChatMessage) {
+// callOf is the id, as it is now, of the call that a message has the result of; false if it is not in the turn before.
+func (w *messagesTurns) callOf(m *model.ChatMessage) (id string, ok bool) {
 	raw := m.ToolCallID
 	if raw == nil {
 		raw = []byte(w.named[model.Text(m.Name)])
 	}
-	id := string(appendID(nil, raw, &w.t.report))
-	if now, ok := w.renamed[id]; ok {
-		id = now
-	}
+	id, ok = w.renamed[string(appendID(nil, raw, &w.t.report))]
+	return id, ok
+}
+
+// result writes a tool_result block.
+func (w *messagesTurns) result(m *model.ChatMessage, id string) {
 	if w.results[id] {
 		w.t.report.Change("messages.tool_call_id")
 		return
