@@ -36,7 +36,8 @@ func (t *ForMessages) Response(body []byte) ([]byte, error) {
 		}
 		tools = true
 		b = append(model.Elem(b), `{"type":"tool_use","id":`...)
-		if len(model.Inner(calls[i].ID)) == 0 {
+		switch given := model.Text(calls[i].ID); {
+		case given == "":
 			b = model.Quote(b, madeID("toolu_", id, i))
 		case used[given]: // Whose result would it be?
 			t.report.Change("tool_calls.id")

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/signalbox-llm/signalbox/translate/peek"
 )
@@ -103,7 +104,11 @@ func Inner(raw []byte) []byte {
 }
 
 // Blank reports whether raw is no JSON string or says nothing but white space.
-func Blank(raw []byte) bool { return len(TrimRight(Inner(raw))) == 0 }
+func Blank(raw []byte) bool {
+	const short = 256 // Longer ones of nothing but odd white space are nobody's.
+	inner := TrimRight(Inner(raw))
+	return len(inner) == 0 || len(inner) < short && strings.TrimSpace(Text(raw)) == ""
+}
 
 // TrimRight cuts white space off the end of what stands between a string's quotes.
 func TrimRight(inner []byte) []byte {
