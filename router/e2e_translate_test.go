@@ -226,12 +226,12 @@ func TestUnsignedThinkingStaysAtHome(t *testing.T) {
 		their = `{"type":"thinking", "thinking":"hm","signature":"c2ln"}`
 	)
 	for sent, want := range map[string]string{
-		"[" + ours + " , " + text + "]":                 "[" + text + "]",
-		"[" + their + "," + ours + "," + text + "]":     "[" + their + "," + text + "]",
-		"[" + their + " , " + text + "]":                "[" + their + " , " + text + "]",
-		"[" + ours + "]":                                "[" + ours + "]",
+		"[" + ours + " , " + text + "]":             "[" + text + "]",
+		"[" + their + "," + ours + "," + text + "]": "[" + their + "," + text + "]",
+		"[" + their + " , " + text + "]":            "[" + their + " , " + text + "]",
+		"[" + ours + "]":                            "[" + ours + "]",
 		`[{"type": "thinking", "thinking": "hm", "signature": ""}, ` + text + "]": "[" + text + "]",
-		`"a text"`:                                      `"a text"`,
+		`"a text"`: `"a text"`,
 		"[" + ours + "," + text + "," + their + " ]":    "[" + text + "," + their + "]",
 		"[" + text + "," + ours + ",3,\n" + text + " ]": "[" + text + ",3," + text + "]",
 	} {
