@@ -90,7 +90,7 @@ func (s *toMessages) take(dst, data []byte) []byte {
 		return s.fail(dst, chat.ErrorOf(failed))
 	}
 	if !a.Choices {
-		if s.finish != "" && a.Usage != nil { // The last that is worth waiting for.
+		if s.finish != "" && a.Usage != nil && s.t.facts.Usage.Output.N > 0 { // The last that is worth waiting for.
 			return s.complete(dst)
 		}
 		return dst
