@@ -45,7 +45,7 @@ func (t *ForMessages) Event(dst []byte, ev *sse.Event) []byte {
 	case string(ev.Name) == "error":
 		return s.fail(dst, inBand(chat, data))
 	case string(data) == "[DONE]":
-		return s.done(dst)
+		return s.complete(dst)
 	case len(data) == 0 || data[0] != '{': // A sign of life.
 		return s.ping(dst)
 	}
@@ -123,18 +123,6 @@ func (s *toMessages) take(dst, data []byte) []byte {
 	return dst
 }
 
-// done handles the end mark. Without a finish reason it ends the answer too, unless a call is plainly not whole.
-func (s *toMessages) done(dst []byte) []byte {
-	if s.finish == "" {
-		for _, c := range s.calls {
-			if c.args.begun && !c.args.complete {
-				return s.fail(dst, failCut)
-			}
-		}
-	}
-	return s.complete(dst)
-}
-
 // fail ends the client's stream with an error. Open blocks stay open: nothing may look complete that is not.
 func (s *toMessages) fail(dst []byte, e wire.Failure) []byte {
 	s.queue, s.calls = nil, nil
@@ -164,9 +152,13 @@ func (s *toMessages) start(dst []byte) []byte {
 	return append(dst, "}}\n\n"...)
 }
 
-// complete closes what is open and ends the client's stream as a whole answer.
+// complete closes what is open and ends the client's stream as a whole answer, unless a call is plainly not whole and would
+// be run all the same.
 func (s *toMessages) complete(dst []byte) []byte {
 	dst = s.start(dst)
+	if r := stopReason(s.finish, true, s.refused, &s.t.report); r == "tool_use" && slices.ContainsFunc(s.calls, (*piece).half) {
+		return s.fail(dst, failCut)
+	}
 	for len(s.queue) > 0 {
 		dst = s.closeFirst(dst)
 	}
@@ -240,6 +232,9 @@ func (p *piece) another(id, name string, says, unnamed bool) bool {
 	}
 	return p.name != "" && p.name != name && !unnamed || says && p.args.complete
 }
+
+// half reports whether a call's arguments end in their middle.
+func (p *piece) half() bool { return p.args.begun && !p.args.complete }
 
 func (s *toMessages) begin(index int64) *piece {
 	p := &piece{kind: toolUse, index: index}
