@@ -336,6 +336,18 @@ func TestTranslationsThatFailAreFailures(t *testing.T) {
 	}
 }
 
+// The mark of another wire's end is no end in Messages, and an answer that has nothing else is broken.
+func TestTranslatedStreamsThatEndLikeOthers(t *testing.T) {
+	t.Parallel()
+	const begun = `data: {"type":"message_start","message":{"id":"m"}}` + "\n\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}` + "\n\n"
+	w := bilingual(t, routertest.Chat, nil, routertest.Body(http.StatusOK, "text/event-stream", begun+"data: [DONE]\n\n"))
+	got := w.ask(routertest.Chat, true)
+	if e := w.completed(); e.Outcome != "failed" || strings.Contains(got.Body, "[DONE]") || strings.Count(got.Body, `"error"`) != 1 {
+		t.Errorf("%+v %s", e, got.Body)
+	}
+	w.once()
+}
+
 // One limit has two names in chat completions, and Messages knows only one of them: a default must not come to stand
 // beside the client's own.
 func TestTranslatedRequestsHaveOneLimit(t *testing.T) {

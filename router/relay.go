@@ -216,6 +216,7 @@ func (a *attempt) finished(err error) verdict.Evidence {
 	switch {
 	case a.tr != nil && (a.facts.Failed || a.facts.Terminal):
 		rest = a.endTurned(true)
+		a.faulty()
 	case a.strip != nil && errors.Is(err, io.EOF):
 		rest = a.strip.rest()
 	}

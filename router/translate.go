@@ -115,15 +115,20 @@ func (a *attempt) jsonAnswer() {
 // some before: the client is told no more than the error.
 func (a *attempt) turn(ev *sse.Event, c wire.Class, had bool) wire.Class {
 	a.turned = a.tr.Event(a.turned, ev)
-	e, failed := a.tr.Failed()
-	if !failed {
+	if !a.faulty() {
 		return c
 	}
 	a.facts.Output = had
-	if !a.facts.Failed {
+	return wire.Failed
+}
+
+// faulty reports whether the translator ended the client's stream with an error, and notes it as the answer's.
+func (a *attempt) faulty() bool {
+	e, failed := a.tr.Failed()
+	if failed && !a.facts.Failed {
 		a.facts.Failed, a.facts.Failure = true, e
 	}
-	return wire.Failed
+	return failed
 }
 
 // endTurned lets the translator end the client's stream: clean, or with an error event of the client's wire.

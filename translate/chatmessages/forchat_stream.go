@@ -45,6 +45,8 @@ func (t *ForChat) Event(dst []byte, ev *sse.Event) []byte {
 		return s.fail(dst, failTooLarge)
 	case string(ev.Name) == "error":
 		return s.fail(dst, inBand(messages, data))
+	case string(data) == "[DONE]" && s.stopped: // Nobody's but a server's that resembles OpenAI's too.
+		return s.complete(dst)
 	case len(data) == 0 || data[0] != '{':
 		return append(dst, ": ping\n\n"...)
 	}
