@@ -17,6 +17,7 @@ type TargetLabels struct {
 	Operation     string // one of the Operation values
 	ServerAddress string // host of the base URL; empty if there is none
 	ServerPort    int    // 0 if there is none
+	Price         *Price // nil: nothing is told of costs
 }
 
 // Attempt is what one upstream did for one dispatch.
@@ -27,6 +28,7 @@ type Attempt struct {
 	Duration   time.Duration // to the last byte
 	FirstChunk time.Duration // to the first chunk of a stream; 0 = none
 	Usage      Usage         // start from NoUsage: zero is a count, too
+	Cost       Cost
 }
 
 // TargetRecorder records attempts on one target. It is safe for concurrent use and allocates nothing once every combination
@@ -35,6 +37,8 @@ type TargetRecorder struct {
 	t         *Telemetry
 	target    labels
 	chunk     labels
+	price     *Price
+	costs     *costLabels // nil without a price
 	attempts  *sets[attemptKey, labels]
 	failovers *sets[string, labels]
 	results   *sets[string, resultLabels]
@@ -50,8 +54,12 @@ func (t *Telemetry) Target(l TargetLabels) *TargetRecorder {
 	model, upstream := attribute.String(AttrModel, l.Model), attribute.String(AttrUpstream, l.Upstream)
 	provider := attribute.String(AttrProvider, l.Provider)
 	common := l.inference()
+	var costs *costLabels
+	if l.Price != nil {
+		costs = newCostLabels(model, upstream)
+	}
 	return &TargetRecorder{
-		t: t, target: newLabels(model, upstream), chunk: newLabels(common...),
+		t: t, target: newLabels(model, upstream), chunk: newLabels(common...), price: l.Price, costs: costs,
 		attempts: newSets(func(k attemptKey) attemptKey {
 			return attemptKey{attemptReasons.close(k.reason), closeClass(k.class)}
 		}, func(k attemptKey) labels {
@@ -113,6 +121,7 @@ func (r *TargetRecorder) Attempt(ctx context.Context, a Attempt) {
 	if n := u.Reasoning; n > 0 {
 		r.t.usageReasoning.Add(ctx, n, s.tokens.add...)
 	}
+	r.addCost(ctx, a.Cost)
 }
 
 // Chunk records the time between two chunks of a stream.
@@ -154,6 +163,7 @@ func (r *TargetRecorder) Zero(ctx context.Context) {
 	for _, class := range alertedFailovers() {
 		r.t.failovers.Add(ctx, 0, r.failovers.get(class).add...)
 	}
+	r.addCost(ctx, Cost{Known: true})
 }
 
 // Translated counts what a translation left out of one request; a request that lost nothing counts 0, so that the series

@@ -12,6 +12,7 @@ type ContractTable struct {
 	Version     string
 	Spans       []SpanEntry
 	Events      []EventEntry
+	Records     []EventEntry // log records that mirror no event
 	Instruments []InstrumentEntry
 }
 
@@ -27,7 +28,7 @@ type SpanEntry struct {
 // EventEntry is one event, on the span and as a log record.
 type EventEntry struct {
 	Name       string
-	Attributes []string
+	Attributes []string // keys that may be on it; one that ends with a dot stands for all that begin so
 }
 
 // InstrumentEntry is one instrument.
@@ -52,11 +53,12 @@ const (
 	unitAttempt             = "{attempt}"
 	unitRequest, unitTarget = "{request}", "{target}"
 	unitDecision, unitEntry = "{decision}", "{entry}"
+	unitDollar              = "{USD}"
 )
 
 // Contract returns the table. The caller may change its copy.
 func Contract() ContractTable {
-	return ContractTable{Version: ContractVersion, Spans: spanTable(), Events: eventTable(), Instruments: instrumentTable()}
+	return ContractTable{Version: ContractVersion, Spans: spanTable(), Events: eventTable(), Records: recordTable(), Instruments: instrumentTable()}
 }
 
 // Span finds the entry that a span of this kind and name belongs to.
@@ -76,12 +78,24 @@ func (c ContractTable) Span(kind trace.SpanKind, name string) (SpanEntry, bool) 
 }
 
 // Event finds the entry of an event.
-func (c ContractTable) Event(name string) (EventEntry, bool) {
-	i := slices.IndexFunc(c.Events, func(e EventEntry) bool { return e.Name == name })
+func (c ContractTable) Event(name string) (EventEntry, bool) { return entryNamed(c.Events, name) }
+
+// Record finds the entry of a log record that mirrors no event.
+func (c ContractTable) Record(name string) (EventEntry, bool) { return entryNamed(c.Records, name) }
+
+func entryNamed(list []EventEntry, name string) (EventEntry, bool) {
+	i := slices.IndexFunc(list, func(e EventEntry) bool { return e.Name == name })
 	if i < 0 {
 		return EventEntry{}, false
 	}
-	return c.Events[i], true
+	return list[i], true
+}
+
+// Has tells whether an attribute may be on it.
+func (e EventEntry) Has(key string) bool {
+	return slices.ContainsFunc(e.Attributes, func(a string) bool {
+		return a == key || strings.HasSuffix(a, ".") && strings.HasPrefix(key, a)
+	})
 }
 
 // Instrument finds the entry of a metric.
@@ -117,7 +131,7 @@ func spanTable() []SpanEntry {
 				AttrUsageInput, AttrUsageOutput, AttrUsageCacheRead, AttrUsageCacheWrite, AttrUsageReasoning,
 				AttrUsageCacheWrite5, AttrUsageCacheWriteH, AttrUsagePartial, AttrUsageMissing, AttrServerAddress, AttrServerPort,
 				AttrHTTPStatus, AttrUpstream, AttrModel, AttrAttemptNumber, AttrAttemptReason, AttrAttemptOutcome, AttrTranslated,
-				AttrRetryAfter, AttrProviderRequest, AttrProviderError, AttrErrorClass, AttrErrorType,
+				AttrRetryAfter, AttrProviderRequest, AttrProviderError, AttrCost, AttrErrorClass, AttrErrorType,
 			}, Events: []string{EventTranslated},
 		},
 		{Variable: "{http.route}", Kind: trace.SpanKindClient, Attributes: append(slices.Clone(http), AttrURLFull, AttrHTTPResend)},
@@ -137,5 +151,13 @@ func eventTable() []EventEntry {
 		{EventMoved, []string{AttrFrom, AttrTo, AttrReason}},
 		{EventTranslated, []string{AttrTranslated, AttrDropped, AttrChanged}},
 		{EventFirstChunk, nil},
+	}
+}
+
+func recordTable() []EventEntry {
+	both := []string{AttrCall, AttrAttemptNumber, AttrUpstream, AttrModel, AttrWire, AttrTruncated}
+	return []EventEntry{
+		{RecordRequest, append(slices.Clone(both), AttrHTTPRequestBytes, PrefixRequestHeader)},
+		{RecordResponse, append(slices.Clone(both), AttrHTTPResponseBytes, PrefixResponseHeader, AttrHTTPStatus, AttrAttemptOutcome)},
 	}
 }

@@ -40,6 +40,10 @@ func render(c ContractTable) string {
 		fmt.Fprintf(&b, "\nevent %s\n", e.Name)
 		list("attribute", e.Attributes)
 	}
+	for _, e := range c.Records {
+		fmt.Fprintf(&b, "\nlog record %s\n", e.Name)
+		list("attribute", e.Attributes)
+	}
 	for _, i := range c.Instruments {
 		fmt.Fprintf(&b, "\nmetric %s: %s, %s\n", i.Name, i.Kind, i.Unit)
 		list("attribute", i.Attributes)
@@ -59,6 +63,7 @@ func render(c ContractTable) string {
 		{MetricCoolings + " " + AttrReason, coolReasons},
 		{AttrScope, scopes},
 		{AttrSource, sources},
+		{MetricCost + " " + AttrSource, costs},
 		{AttrState, states},
 		{MetricQuota + " " + AttrKind, quotas},
 		{MetricReloads + " " + AttrResult, reloads},
@@ -99,7 +104,7 @@ func everything(t *testing.T, tel *Telemetry) {
 	m.Request(ctx, Request{Outcome: OutcomeFailed, ErrorClass: ClassTimeout, Duration: 1, FirstChunk: 1, Overhead: 1, Attempts: 1})
 	m.Wait(ctx, WaitRetry, time.Second)
 	m.Affinity(ctx, AffinitySession, ResultHit)
-	a.Attempt(ctx, Attempt{Reason: AttemptInitial, ErrorClass: ClassTimeout, ErrorType: ErrorTimeout, Duration: 1, FirstChunk: 1, Usage: Usage{1, 1, 1, 1, 1, 1, 1}})
+	a.Attempt(ctx, Attempt{Reason: AttemptInitial, ErrorClass: ClassTimeout, ErrorType: ErrorTimeout, Duration: 1, FirstChunk: 1, Usage: Usage{1, 1, 1, 1, 1, 1, 1}, Cost: a.Cost(Usage{1, 1, 1, 1, 1, 1, 1})})
 	a.Chunk(ctx, 1)
 	a.Failover(ctx, ClassTimeout)
 	a.Translated(ctx, 1)
@@ -149,6 +154,13 @@ func entryOf(t *testing.T, m metricdata.Metrics) InstrumentEntry {
 	switch d := m.Data.(type) {
 	case metricdata.Sum[int64]:
 		e.Kind = kindUpDownCounter
+		if d.IsMonotonic {
+			e.Kind = kindCounter
+		}
+		for _, p := range d.DataPoints {
+			see(p.Attributes)
+		}
+	case metricdata.Sum[float64]:
 		if d.IsMonotonic {
 			e.Kind = kindCounter
 		}
@@ -220,5 +232,10 @@ func TestContractTablesAgree(t *testing.T) {
 	}
 	if _, ok := c.Event("signalbox.nothing"); ok {
 		t.Error("an unknown event is found")
+	}
+	for _, e := range c.Records {
+		if found, ok := c.Record(e.Name); !ok || !found.Has(AttrCall) || !found.Has(e.Attributes[len(e.Attributes)-1]) || found.Has("http.request") {
+			t.Errorf("record %s: %v", e.Name, found)
+		}
 	}
 }

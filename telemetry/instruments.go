@@ -91,6 +91,16 @@ func attemptInstruments() []InstrumentEntry {
 			[]string{AttrModel, AttrUpstream},
 			nil,
 		},
+		{
+			MetricCost, kindCounter, unitDollar, "Cost of dispatches, where prices are configured.",
+			[]string{AttrUpstream, AttrModel, AttrSource},
+			nil,
+		},
+		{
+			MetricSavings, kindCounter, unitDollar, "What cached input would have cost more at the price of uncached input.",
+			[]string{AttrUpstream, AttrModel},
+			nil,
+		},
 		{MetricDuration, kindHistogram, unitSeconds, "Time from a dispatch to the last byte of its answer.", failed, longSeconds()},
 		{MetricFirstChunk, kindHistogram, unitSeconds, "Time from a dispatch to the first chunk of a stream.", failed, shortSeconds()},
 		{MetricChunk, kindHistogram, unitSeconds, "Time between two chunks of a stream.", inferenceKeys(), shortSeconds()},
@@ -153,6 +163,7 @@ type instruments struct {
 	translationDrops                                         metric.Int64Counter
 	usageInput, usageOutput, usageCacheRead, usageCacheWrite metric.Int64Counter
 	usageReasoning, affinityDecisions                        metric.Int64Counter
+	cost, savings                                            metric.Float64Counter
 	requestDuration, requestFirst, overhead, wait            metric.Float64Histogram
 	duration, first, chunk, coolingDuration                  metric.Float64Histogram
 	requestAttempts, operationInput, operationOutput         metric.Int64Histogram
@@ -180,6 +191,13 @@ func (m *maker) entry(name string) InstrumentEntry {
 func (m *maker) counter(name string) metric.Int64Counter {
 	e := m.entry(name)
 	c, err := m.meter.Int64Counter(name, metric.WithUnit(e.Unit), metric.WithDescription(e.Help))
+	m.err = errors.Join(m.err, err)
+	return c
+}
+
+func (m *maker) dollars(name string) metric.Float64Counter {
+	e := m.entry(name)
+	c, err := m.meter.Float64Counter(name, metric.WithUnit(e.Unit), metric.WithDescription(e.Help))
 	m.err = errors.Join(m.err, err)
 	return c
 }
@@ -226,7 +244,8 @@ func (m *maker) all() instruments {
 		requests: m.counter(MetricRequests), attempts: m.counter(MetricAttempts), failovers: m.counter(MetricFailovers),
 		coolings: m.counter(MetricCoolings), reloads: m.counter(MetricReloads),
 		translationDrops: m.counter(MetricTranslationDrops),
-		usageInput:       m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
+		cost:             m.dollars(MetricCost), savings: m.dollars(MetricSavings),
+		usageInput: m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
 		usageCacheRead: m.counter(MetricUsageCacheRead), usageCacheWrite: m.counter(MetricUsageCacheWrite),
 		usageReasoning: m.counter(MetricUsageReasoning), affinityDecisions: m.counter(MetricAffinityDecisions),
 		requestDuration: m.seconds(MetricRequestDuration), requestFirst: m.seconds(MetricRequestFirstChunk),

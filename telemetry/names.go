@@ -35,6 +35,12 @@ const (
 	EventFirstChunk = "signalbox.first_chunk"
 )
 
+// Log records that mirror no event: what was sent and what came back, only where the configuration asks for it.
+const (
+	RecordRequest  = "signalbox.capture.request"
+	RecordResponse = "signalbox.capture.response"
+)
+
 // Attributes of Signalbox's own. Those of spans, metrics and events that mean the same share a key.
 const (
 	AttrModel            = "signalbox.model"               // configured id or glob, else Unnamed
@@ -69,15 +75,17 @@ const (
 	AttrUsageMissing     = "signalbox.usage.missing"       // nothing was reported
 	AttrUsageCacheWrite5 = "signalbox.usage.cache_write_5m.input_tokens"
 	AttrUsageCacheWriteH = "signalbox.usage.cache_write_1h.input_tokens"
-	AttrReason           = "signalbox.reason"   // of a skip, a wait, a cooling or a move
-	AttrScope            = "signalbox.scope"    // what cools
-	AttrSource           = "signalbox.source"   // who said how long
-	AttrDuration         = "signalbox.duration" // seconds
-	AttrFrom             = "signalbox.from"     // upstream that was left
-	AttrTo               = "signalbox.to"       // upstream that is next
-	AttrState            = "signalbox.state"    // of a target
-	AttrKind             = "signalbox.kind"     // of a quota or an affinity
-	AttrResult           = "signalbox.result"   // of a reload or a decision on affinity
+	AttrReason           = "signalbox.reason"            // of a skip, a wait, a cooling or a move
+	AttrScope            = "signalbox.scope"             // what cools
+	AttrSource           = "signalbox.source"            // who said how long
+	AttrDuration         = "signalbox.duration"          // seconds
+	AttrFrom             = "signalbox.from"              // upstream that was left
+	AttrTo               = "signalbox.to"                // upstream that is next
+	AttrState            = "signalbox.state"             // of a target
+	AttrKind             = "signalbox.kind"              // of a quota or an affinity
+	AttrResult           = "signalbox.result"            // of a reload or a decision on affinity
+	AttrCost             = "signalbox.cost.usd"          // of an attempt, only with prices
+	AttrTruncated        = "signalbox.capture.truncated" // the body was longer than what is kept of it
 )
 
 // Attributes of the GenAI conventions 0.1.0, which no Go package holds.
@@ -128,6 +136,10 @@ const (
 	AttrPeerPort          = "network.peer.port"
 	AttrProtocolName      = "network.protocol.name"
 	AttrProtocolVersion   = "network.protocol.version"
+
+	// A header's name in lower case follows.
+	PrefixRequestHeader  = "http.request.header."
+	PrefixResponseHeader = "http.response.header."
 )
 
 // Metrics. Units, kinds, attributes and buckets stand in the table of contract.go.
@@ -156,6 +168,8 @@ const (
 	MetricCoolingDuration   = "signalbox.cooling.duration"
 	MetricActive            = "signalbox.upstream.active"
 	MetricQuota             = "signalbox.upstream.quota.utilization"
+	MetricCost              = "signalbox.cost"
+	MetricSavings           = "signalbox.cache.savings"
 	MetricTranslationDrops  = "signalbox.translation.dropped"
 	MetricAffinityDecisions = "signalbox.affinity.decisions"
 	MetricAffinityEntries   = "signalbox.affinity.entries"

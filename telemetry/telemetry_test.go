@@ -57,6 +57,10 @@ func pointsOf(m metricdata.Metrics) map[attribute.Distinct]point {
 		for _, p := range d.DataPoints {
 			got[p.Attributes.Equivalent()] = point{value: float64(p.Value)}
 		}
+	case metricdata.Sum[float64]:
+		for _, p := range d.DataPoints {
+			got[p.Attributes.Equivalent()] = point{value: p.Value}
+		}
 	case metricdata.Gauge[float64]:
 		for _, p := range d.DataPoints {
 			got[p.Attributes.Equivalent()] = point{value: p.Value}
@@ -85,7 +89,7 @@ func key(pairs ...string) attribute.Distinct {
 func someTarget() TargetLabels {
 	return TargetLabels{
 		Model: "opus", Upstream: "a", Provider: "anthropic", RequestModel: "claude", Operation: OperationChat,
-		ServerAddress: "api.example.com", ServerPort: 443,
+		ServerAddress: "api.example.com", ServerPort: 443, Price: &Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 	}
 }
 
@@ -110,7 +114,7 @@ func TestRecordersAllocateNothing(t *testing.T) {
 			"Affinity":                        func() { model.Affinity(ctx, AffinitySession, ResultHit) },
 			"Affinity outside the vocabulary": func() { model.Affinity(ctx, "odd", "odder") },
 			"Attempt": func() {
-				target.Attempt(ctx, Attempt{Reason: AttemptInitial, Duration: time.Second, FirstChunk: time.Second, Usage: full})
+				target.Attempt(ctx, Attempt{Reason: AttemptInitial, Duration: time.Second, FirstChunk: time.Second, Usage: full, Cost: target.Cost(full)})
 			},
 			"Attempt failed": func() {
 				target.Attempt(ctx, Attempt{Reason: AttemptFailover, ErrorClass: ClassRateLimited, ErrorType: "429", Usage: NoUsage()})
@@ -224,7 +228,7 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 	got := collect(t, reader)
 	for m, want := range map[string]int{
 		MetricRequests: 10, MetricAttempts: 9, MetricFailovers: 5, MetricCoolings: 10, MetricActive: 1, MetricReloads: 2,
-		MetricAffinityDecisions: 3,
+		MetricAffinityDecisions: 3, MetricCost: 1, MetricSavings: 1,
 	} {
 		if len(got[m]) != want {
 			t.Errorf("%s has %d series, want %d", m, len(got[m]), want)
@@ -235,8 +239,8 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 			}
 		}
 	}
-	if len(got) != 7 {
-		t.Errorf("%d metrics have data, want 7: zeros belong on counters only", len(got))
+	if len(got) != 9 {
+		t.Errorf("%d metrics have data, want 9: zeros belong on counters only", len(got))
 	}
 }
 

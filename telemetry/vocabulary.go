@@ -124,6 +124,12 @@ const (
 	SourceOperator   = "operator"
 )
 
+// Sources of a cost.
+const (
+	CostReported   = "reported"   // by the upstream
+	CostCalculated = "calculated" // from tokens and prices
+)
+
 // States of a target; exactly one of them is 1.
 const (
 	StateHealthy  = "healthy"
@@ -196,6 +202,7 @@ var (
 		ReasonBilling, ReasonUnusable, ReasonRejected, ReasonStream, ReasonModelMissing, ReasonOperator,
 	}
 	sources = vocabulary{Other, SourceRetryAfter, SourceHeaders, SourceBody, SourcePolicy, SourceOperator}
+	costs   = vocabulary{CostCalculated, CostReported}
 	states  = []string{StateHealthy, StateCooling, StateProbing, StateEjected, StateDisabled}
 	quotas  = vocabulary{
 		Other, QuotaRequests, QuotaTokens, QuotaInputTokens, QuotaOutputTokens, QuotaUnified5h, QuotaUnified7d,
