@@ -149,10 +149,11 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	}
 	a.tellTranslated()
 	usage, known := usageOf(a.facts.Usage)
+	a.outcome, a.cost = outcome, a.rec.Cost(usage)
 	a.measure(now, v)
 	a.describe(v, outcome, usage, known)
 	a.rec.Attempt(a.ctx, telemetry.Attempt{
-		Reason: a.reason, ErrorClass: v.Class, ErrorType: v.ErrorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
+		Reason: a.reason, ErrorClass: v.Class, ErrorType: v.ErrorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage, Cost: a.cost,
 	})
 	x.outcome.upstream, x.outcome.model = a.t.cfg.Name, a.t.asks(x.asked)
 	x.outcome.usage, x.outcome.usageKnown = usage, known
@@ -235,6 +236,9 @@ func (a *attempt) describe(v verdict.Verdict, outcome string, usage telemetry.Us
 	}
 	if !known && v.Move == verdict.Serve && a.x.generates() {
 		attrs = append(attrs, attribute.Bool(telemetry.AttrUsageMissing, true))
+	}
+	if a.cost.Known {
+		attrs = append(attrs, attribute.Float64(telemetry.AttrCost, a.cost.USD))
 	}
 	if v.Failure.Hint.After > 0 {
 		attrs = append(attrs, attribute.Float64(telemetry.AttrRetryAfter, v.Failure.Hint.After.Seconds()))

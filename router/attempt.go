@@ -50,6 +50,9 @@ type attempt struct {
 	alive      bool // the first event that is no comment or ping has come
 	firstChunk time.Duration
 	lastChunk  time.Time
+	outcome    string // telemetry's word for how it ended, "" before
+	cost       telemetry.Cost
+	capture    *capture // nil unless contents are told
 }
 
 // answer is what an upstream answered, as far as the client may get to see it.
@@ -202,6 +205,7 @@ func (a *attempt) open() {
 		))
 	a.span.SetAttributes(x.parameters()...)
 	a.ctx, a.watch = upstream.NewWatch(a.ctx)
+	a.capture = x.newCapture(a.ctx)
 	a.t.rec.Active(a.ctx, 1)
 	x.r.emit(Event{Phase: PhaseAttemptStart, Time: a.start, Call: x.call, Upstream: a.t.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number})
 }
@@ -209,6 +213,7 @@ func (a *attempt) open() {
 // close gives everything back, whatever happened: the place at the target, the probe lease, the buffers.
 func (a *attempt) close() {
 	a.watch.Stop()
+	a.capture.tell(a)
 	if a.src != nil {
 		a.src.close()
 	}
@@ -259,10 +264,11 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	if s.stripUsage {
 		a.strip = &stripper{}
 	}
-	limits := &a.t.cfg.Timeouts
+	limits, header := &a.t.cfg.Timeouts, a.requestHeader()
+	a.capture.request(header, s.segments)
 	x.body.hold()
 	call := &upstream.Call{
-		Method: http.MethodPost, Header: a.requestHeader(),
+		Method: http.MethodPost, Header: header,
 		URL:      w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), a.query()),
 		Segments: s.segments, Length: s.length, Stream: x.streaming,
 		FirstByte: limits.FirstByte, FirstEvent: limits.FirstEvent, Response: limits.Response,

@@ -22,6 +22,7 @@ func (a *attempt) commit() error {
 	if a.ans.stream {
 		a.watch.Cap(a.t.cfg.Timeouts.Stream)
 	}
+	a.capture.answer(a, a.ans.held)
 	var err error
 	x.await(func() { err = x.emitAnswer(a.ans) })
 	a.ans.held = nil

@@ -205,9 +205,13 @@ func (r *Router) compileTarget(s *snapshot, m *member, cfg *settings.Target, id 
 	}
 	for _, w := range a.wires {
 		for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {
+			var price *telemetry.Price
+			if p := m.cfg.Price; p != nil && op == wire.Generate { // counting is free
+				price = &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+			}
 			t.recs[recorderKey{w.Name, op}] = r.tel.Target(telemetry.TargetLabels{
 				Model: id, Upstream: a.cfg.Name, Provider: a.provider(w), RequestModel: requested,
-				Operation: operation(w, op), ServerAddress: a.address, ServerPort: a.port,
+				Operation: operation(w, op), ServerAddress: a.address, ServerPort: a.port, Price: price,
 			})
 		}
 	}

@@ -72,6 +72,7 @@ func (a *attempt) read() (raw, plain []byte, err error) {
 	from := a.x.r.opts.now()
 	raw, plain, err = a.src.next()
 	a.x.waited += a.x.r.opts.now().Sub(from)
+	a.capture.decoded(a, plain)
 	if len(raw) > 0 && a.alive {
 		a.watch.Touch()
 	}
@@ -133,6 +134,7 @@ func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
 
 // write sends bytes of a stream and flushes them, through the server's own writer.
 func (a *attempt) write(p []byte) error {
+	a.capture.answer(a, p)
 	from := a.x.r.opts.now()
 	_, err := a.x.raw.Write(p)
 	if err == nil {

@@ -24,8 +24,10 @@ type Content struct {
 	Status   int    // of a response; 0 = there is none
 	Outcome  string // of the attempt, with the response
 	Header   http.Header
-	Body     []byte // what is kept of it
+	Body     []byte // what is told of it
 	Size     int64  // of all of it, in bytes
+
+	Truncated bool // Body is not all of it
 }
 
 // Captures reports whether anybody takes contents, so that nothing need be kept if not.
@@ -38,7 +40,7 @@ func (t *Telemetry) Capture(ctx context.Context, c Content) {
 	prefix, size := PrefixRequestHeader, AttrHTTPRequestBytes
 	attrs := []attribute.KeyValue{
 		attribute.String(AttrCall, c.Call), attribute.Int(AttrAttemptNumber, c.Attempt), attribute.String(AttrUpstream, c.Upstream),
-		attribute.String(AttrModel, c.Model), attribute.String(AttrWire, c.Wire), attribute.Bool(AttrTruncated, int64(len(c.Body)) < c.Size),
+		attribute.String(AttrModel, c.Model), attribute.String(AttrWire, c.Wire), attribute.Bool(AttrTruncated, c.Truncated),
 	}
 	if c.Record == RecordResponse {
 		prefix, size = PrefixResponseHeader, AttrHTTPResponseBytes

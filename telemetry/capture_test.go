@@ -21,10 +21,10 @@ func TestCapture(t *testing.T) {
 	at := time.Unix(1, 0)
 	c := Content{
 		Record: RecordResponse, At: at, Call: "c1", Attempt: 2, Upstream: "a", Model: "m", Wire: "w", Status: 200, Outcome: AttemptServed,
-		Header: http.Header{"X-One": {"1", "2"}}, Body: []byte("hello"), Size: 9,
+		Header: http.Header{"X-One": {"1", "2"}}, Body: []byte("hello"), Size: 9, Truncated: true,
 	}
 	tel.Capture(sampled(), c)
-	c.Record, c.Body, c.Size = RecordRequest, []byte{0xff, 0xfe}, 2
+	c.Record, c.Body, c.Size, c.Truncated = RecordRequest, []byte{0xff, 0xfe}, 2, false
 	tel.Capture(sampled(), c)
 	if len(logs.records) != 2 {
 		t.Fatalf("%d records", len(logs.records))

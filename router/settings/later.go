@@ -1,9 +1,5 @@
 package settings
 
-import (
-	"slices"
-)
-
 // unavailable is a setting whose function a later release brings. It is refused where its value asks for that function,
 // and accepted where the value is the default, turns it off or has no effect.
 type unavailable struct {
@@ -17,7 +13,6 @@ var later = []unavailable{
 	once("passthrough", func(c *Config) bool { return c.Passthrough != nil }),
 	once("state.kind", func(c *Config) bool { return c.State.Kind == "redis" }),
 	once("usage", func(c *Config) bool { return c.Usage != nil }),
-	once("telemetry.capture", func(c *Config) bool { return slices.Contains([]string{"failed", "all"}, c.Telemetry.Capture) }),
 
 	each("upstream", "command", allUpstreams, func(u *Upstream) bool { return len(u.Command) > 0 }),
 	each("upstream", "mode", allUpstreams, func(u *Upstream) bool { return u.Mode == "persistent" }),

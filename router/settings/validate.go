@@ -259,6 +259,9 @@ func (v *validator) telemetry() {
 		v.fail("telemetry.metrics.prometheus_listen", "Invalid prometheus_listen", `It must be an address with a port, such as "127.0.0.1:9464".`)
 	}
 	v.oneOf("telemetry.capture", t.Capture, "off", "failed", "all")
+	if t.Capture == "failed" || t.Capture == "all" {
+		v.warn("telemetry.capture", "Contents in telemetry", "Prompts and answers go to whoever receives or stores log records.")
+	}
 }
 
 func joinPath(path, name string) string {

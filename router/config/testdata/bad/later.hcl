@@ -56,7 +56,3 @@ state "redis" { # ERROR: Missing url # ERROR: state.kind is not available yet
 
 usage { # ERROR: usage is not available yet
 }
-
-telemetry {
-  capture = "all" # ERROR: telemetry.capture is not available yet
-}
