@@ -42,9 +42,10 @@ type stage struct {
 // demo shows a failover, and what telemetry tells of it, with accounts that are played by scripts. It fails if the router
 // does not do what is announced.
 func demo(ctx context.Context, e env, args []string) error {
-	once, collector := false, ""
+	once, every, collector := false, time.Duration(0), ""
 	rest, err := parse(e, "demo", args, func(f *flag.FlagSet) {
 		f.BoolVar(&once, "once", false, "end when everything is shown, instead of waiting for your own requests")
+		f.DurationVar(&every, "every", 0, "send all of it again at this `INTERVAL`, such as 5s, and show no more of it, so that a collector has something to count")
 		f.StringVar(&collector, "otlp", "", "send the telemetry also to the collector at this `URL`, such as http://localhost:4318")
 	})
 	if err != nil {
@@ -68,7 +69,10 @@ func demo(ctx context.Context, e env, args []string) error {
 			return err
 		}
 	}
-	if !once {
+	switch {
+	case every > 0:
+		s.repeat(ctx, every)
+	case !once:
 		s.stay(ctx)
 	}
 	return nil
@@ -156,6 +160,28 @@ func (s *stage) stay(ctx context.Context) {
 			s.paint.tree(t)
 			s.paint.line(plain, "")
 		}
+	}
+}
+
+// repeat sends the requests of all scenes at intervals. What comes of them is not looked at: accounts that rest when a scene
+// begins make another one of it.
+func (s *stage) repeat(ctx context.Context, every time.Duration) {
+	s.paint.line(plain, "The same again every %s, until you press Ctrl-C.", every)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, sc := range scenes() {
+			for _, st := range sc.steps {
+				s.front.Send(ctx, st.request())
+			}
+		}
+		s.flush(ctx)
+		s.spans.traces()
 	}
 }
 

@@ -122,6 +122,14 @@ func rescued(wire, model, first string) step {
 	return st
 }
 
+// request is what the agent sends.
+func (st step) request() routertest.Request {
+	if st.count {
+		return routertest.NewCount(st.model)
+	}
+	return routertest.NewRequest(st.wire, st.model, st.stream)
+}
+
 func scenes() []scene {
 	count := good(routertest.Messages, "small", false)
 	count.count, count.text = true, `{"input_tokens":42}`
@@ -187,12 +195,8 @@ func scenes() []scene {
 func (s *stage) show(ctx context.Context, number int, sc scene) error {
 	s.paint.head(fmt.Sprintf("%d. %s", number, sc.title), sc.why)
 	for _, st := range sc.steps {
-		req := routertest.NewRequest(st.wire, st.model, st.stream)
-		if st.count {
-			req = routertest.NewCount(st.model)
-		}
 		from := time.Now()
-		got := s.front.Send(ctx, req)
+		got := s.front.Send(ctx, st.request())
 		took := time.Since(from)
 		t, err := s.trace(ctx)
 		if err != nil || ctx.Err() != nil {

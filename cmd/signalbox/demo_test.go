@@ -144,6 +144,41 @@ func TestDemoSendsToACollector(t *testing.T) {
 	}
 }
 
+func TestDemoRepeatsForACollector(t *testing.T) {
+	quiet(t)
+	traces := make(chan struct{}, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/v1/traces" {
+			select {
+			case traces <- struct{}{}:
+			default:
+			}
+		}
+	}))
+	defer collector.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, errs console
+	status := make(chan int)
+	go func() {
+		status <- run(ctx, env{nil, &out, &errs}, []string{"demo", "--every", "1ms", "--otlp", collector.URL})
+	}()
+	out.await(t, "The same again every 1ms")
+	for len(traces) > 0 {
+		<-traces
+	}
+	select {
+	case <-traces:
+	case <-time.After(routertest.Patience):
+		t.Error("nothing is sent again")
+	}
+	stop()
+	if got := <-status; got != 0 {
+		t.Errorf("status %d: %s", got, errs.String())
+	}
+}
+
 func TestDemoTellsThatACollectorIsNotThere(t *testing.T) {
 	quiet(t)
 	nobody := httptest.NewServer(nil)
