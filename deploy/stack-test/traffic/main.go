@@ -1,0 +1,222 @@
+// Command traffic puts accounts that are played by scripts behind a real signalbox and asks it for everything that its
+// telemetry tells of, until it is interrupted. It must not know how any of that is told.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/signalbox-llm/signalbox/router/routertest"
+)
+
+// configuration is that of the sidecar; LISTEN and the names in capitals are replaced by addresses. The keys are made up,
+// and look like keys so that the test can search for them.
+const configuration = `
+server {
+  listen = "LISTEN"
+}
+auth {
+  key "agents" {
+    secret = "sk-made-up-client-0123456789"
+    scope  = "inference"
+  }
+}
+
+upstream "work" {
+  base_url = "WORK"
+  wires    = ["anthropic-messages", "openai-chat"]
+  api_key  = "sk-made-up-work-0123456789"
+  health_check {
+    path     = "/v1/models"
+    interval = "5s"
+    failures = 3
+  }
+}
+upstream "home" {
+  base_url = "HOME"
+  wires    = ["anthropic-messages", "openai-chat", "openai-responses", "gemini"]
+  api_key  = "sk-made-up-home-0123456789"
+}
+upstream "shaky" {
+  base_url = "SHAKY"
+  wires    = ["openai-chat", "anthropic-messages"]
+  api_key  = "sk-made-up-shaky-0123456789"
+}
+upstream "denied" {
+  base_url = "DENIED"
+  wires    = ["openai-chat"]
+  api_key  = "sk-made-up-denied-0123456789"
+}
+
+model "sonnet" {
+  strategy = "affinity"
+  target "work" { model = "claude-sonnet-4-5" }
+  target "home" { model = "claude-sonnet-4-5" }
+  price {
+    input       = 3.0
+    output      = 15.0
+    cache_read  = 0.30
+    cache_write = 3.75
+  }
+}
+model "gpt" {
+  target "denied" { model = "gpt-5.1" }
+  target "home"   { model = "gpt-5.1" }
+}
+model "gemini" {
+  target "home" { model = "gemini-2.5-pro" }
+}
+model "poet" {
+  target "shaky" { model = "poet-1" }
+  target "home"  { model = "poet-1" }
+}
+# A single account that fails now and then: it is asked again.
+model "lonely" {
+  target "shaky" { model = "lonely-1" }
+  retry {
+    max  = 2
+    base = "200ms"
+  }
+}
+cooling {
+  server {
+    base = "2s"
+    cap  = "4s"
+  }
+}
+`
+
+// key is what the client of the sidecar sends.
+const key = "sk-made-up-client-0123456789"
+
+// stage is the sidecar and the accounts behind it.
+type stage struct {
+	work, home, shaky, denied *routertest.Upstream
+	client                    *routertest.Client
+	config                    string // path of the file
+}
+
+func main() {
+	if err := run(); err != nil {
+		slog.Error("traffic", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	binary := flag.String("signalbox", "bin/signalbox", "the `program`")
+	listen := flag.String("listen", "127.0.0.1:24141", "`address` of the sidecar")
+	dir := flag.String("dir", os.TempDir(), "`folder` for the configuration")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &stage{
+		work: routertest.NewUpstream(), home: routertest.NewUpstream(), shaky: routertest.NewUpstream(),
+		denied: routertest.NewUpstream(routertest.Fail(401, "This key has been revoked.")),
+		client: routertest.NewClient("http://" + *listen), config: filepath.Join(*dir, "traffic.hcl"),
+	}
+	defer s.close()
+	if err := s.write(*listen, ""); err != nil {
+		return err
+	}
+	sidecar := exec.CommandContext(ctx, *binary, "serve", "-config", s.config)
+	sidecar.Stdout, sidecar.Stderr = os.Stdout, os.Stderr
+	sidecar.Cancel = func() error { return sidecar.Process.Signal(syscall.SIGTERM) }
+	sidecar.WaitDelay = 30 * time.Second
+	if err := sidecar.Start(); err != nil {
+		return err
+	}
+	s.play(ctx, *listen)
+	if err := sidecar.Wait(); err != nil && ctx.Err() == nil {
+		return errors.Join(errors.New("signalbox ended"), err)
+	}
+	return nil
+}
+
+// write writes the configuration; a remark makes it another one, which is loaded anew.
+func (s *stage) write(listen, remark string) error {
+	text := strings.NewReplacer("LISTEN", listen, "WORK", s.work.URL, "HOME", s.home.URL, "SHAKY", s.shaky.URL, "DENIED", s.denied.URL).Replace(configuration)
+	return os.WriteFile(s.config, []byte(text+remark), 0o600)
+}
+
+func (s *stage) close() {
+	s.client.Close()
+	for _, u := range []*routertest.Upstream{s.work, s.home, s.shaky, s.denied} {
+		u.Close()
+	}
+}
+
+// play sends a round of requests again and again. Every tenth round the accounts fail.
+func (s *stage) play(ctx context.Context, listen string) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for round := 0; ; round++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if round%10 == 2 {
+			s.fail()
+		}
+		if round%20 == 5 {
+			remark := fmt.Sprintf("# round %d\n", round)
+			if round%40 == 25 {
+				remark = "nonsense {\n" // is refused, and what runs stays
+			}
+			if err := s.write(listen, remark); err != nil {
+				slog.Warn("the configuration stays", "error", err)
+			}
+		}
+		s.round(ctx, round)
+	}
+}
+
+// fail scripts one failure of each kind; after it the account is well again.
+func (s *stage) fail() {
+	use := routertest.Usage{Input: 900, CacheRead: 4000, CacheWrite: 300, Output: 120, Reasoning: 40}
+	well := routertest.Good("All is well with this account.", use).Pace(8*time.Millisecond).
+		With("Anthropic-Ratelimit-Requests-Limit", "1000").With("Anthropic-Ratelimit-Requests-Remaining", "40").
+		With("Anthropic-Ratelimit-Tokens-Limit", "80000").With("Anthropic-Ratelimit-Tokens-Remaining", "30000").
+		With("Anthropic-Ratelimit-Unified-5h-Utilization", "0.93").With("Anthropic-Ratelimit-Unified-7d-Utilization", "0.4")
+	s.work.Script(well, well, routertest.Fail(429, "You are over your limit.").With("Retry-After", "4"), well)
+	s.home.Script(well)
+	s.shaky.Script(routertest.Fail(500, "Something went wrong."), well.Events(6).Ending(routertest.Cut), well.Events(1).Ending(routertest.Cut),
+		routertest.Fail(529, "Overloaded."), routertest.Nothing(routertest.Reset), well)
+}
+
+// round asks every model in every wire that it speaks, in conversations and without.
+func (s *stage) round(ctx context.Context, round int) {
+	send := func(r routertest.Request) { s.client.Send(ctx, r.With("Authorization", "Bearer "+key)) }
+	session := fmt.Sprintf("session-%d", round%7)
+	for _, stream := range []bool{true, false} {
+		send(routertest.NewRequest(routertest.Messages, "sonnet", stream).With("X-Claude-Code-Session-Id", session))
+		send(routertest.NewRequest(routertest.Chat, "sonnet", stream).With("X-Session-Id", session))
+		send(routertest.NewRequest(routertest.Chat, "poet", stream))
+		send(routertest.NewRequest(routertest.Responses, "gpt", stream))
+		send(routertest.NewRequest(routertest.Chat, "gpt", stream))
+	}
+	send(routertest.NewRequest(routertest.Chat, "lonely", false))
+	send(routertest.NewRequest(routertest.Chat, "nobody-has-this", false))
+	send(routertest.NewCount("sonnet"))
+
+	// The key in the query, as clients of Gemini send it, and one that is wrong.
+	asked := routertest.NewRequest(routertest.Gemini, "gemini", false)
+	asked.Path += "?key=" + key
+	s.client.Send(ctx, asked)
+	s.client.Send(ctx, routertest.NewRequest(routertest.Chat, "gpt", false).With("Authorization", "Bearer sk-made-up-wrong-0123456789"))
+
+	// A client that leaves after the first words.
+	s.client.Watch(ctx, routertest.NewRequest(routertest.Messages, "sonnet", true).With("Authorization", "Bearer "+key),
+		func(r routertest.Result) bool { return r.Body == "" })
+}
