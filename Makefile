@@ -18,7 +18,7 @@ CHECKS := build vet format race lint deadcode vulncheck tidy bench grammar exam
 tool    = go tool -modfile=deploy/tools/$(1).mod $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help test verify release demo image up down $(CHECKS)
+.PHONY: help test verify release demo image up down stack-test $(CHECKS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench: ## run each benchmark once
 
 exam: ## run the acceptance exam in EXAM_DIR against a binary with the race detector
 	deploy/tools/exam "$(EXAM_DIR)"
+
+stack-test: ## run the Collector, Jaeger, Prometheus and Alertmanager, and check what arrives (ten minutes to build once)
+	deploy/stack-test/run
 
 release: ## build the binary as it is released
 	CGO_ENABLED=0 GOTOOLCHAIN=$(RELEASE_GO) go build $(BUILD) -o bin/ ./cmd/signalbox

@@ -17,7 +17,7 @@ func TestCoolingAlertArrives(t *testing.T) {
 	address := running(t, "STACK_WEBHOOK")
 	wanted := map[string]bool{}
 	for name, expr := range rules(t) {
-		if strings.Contains(expr, "signalbox_cooling") || strings.Contains(expr, `"cooling"`) {
+		if strings.Contains(expr, "signalbox_cooling_remaining") {
 			wanted[name] = true
 		}
 	}

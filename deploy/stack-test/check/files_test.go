@@ -199,3 +199,27 @@ func TestPanelsParse(t *testing.T) {
 		}
 	}
 }
+
+// TestReadmeSnippetLoads loads the sidecar beside an agent that deploy/README.md shows.
+func TestReadmeSnippetLoads(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(deploy, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(raw), "<!-- checked by deploy/stack-test/check -->\n```yaml\n")
+	snippet, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("there is no snippet")
+	}
+	path := filepath.Join(t.TempDir(), "compose.yaml")
+	if err := os.WriteFile(path, []byte(snippet), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options, err := cli.NewProjectOptions([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := options.LoadProject(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

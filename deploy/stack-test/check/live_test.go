@@ -178,8 +178,11 @@ func (t trace) failover() string {
 func TestUnusualRequestsAreKept(t *testing.T) {
 	jaeger := running(t, "STACK_JAEGER")
 	for _, tags := range []map[string]string{
-		{"signalbox.outcome": "failed"}, {"signalbox.outcome": "rejected"}, {"signalbox.attempt.outcome": "failed_over"},
-		{"signalbox.error.class": "provider_auth_failed"}, {"signalbox.error.class": "provider_stream_truncated"},
+		{"signalbox.outcome": "failed"},
+		{"signalbox.outcome": "rejected"},
+		{"signalbox.attempt.outcome": "failed_over"},
+		{"signalbox.error.class": "provider_auth_failed"},
+		{"signalbox.error.class": "provider_stream_truncated"},
 	} {
 		eventually(t, func() string {
 			if found, err := traces(jaeger, "signalbox", tags, 5); err != nil || len(found) == 0 {
@@ -298,7 +301,7 @@ func TestMonitorTab(t *testing.T) {
 			var answer struct {
 				Metrics []struct{ MetricPoints []any }
 			}
-			err := get(jaeger+"/api/metrics/"+path+"service=signalbox&spanKind=SPAN_KIND_SERVER&lookback=600000&step=5000&ratePer=60000&groupByOperation=true", &answer)
+			err := get(jaeger+"/api/metrics/"+path+"service=signalbox&spanKind=server&lookback=600000&step=5000&ratePer=60000&groupByOperation=true", &answer)
 			if err != nil || len(answer.Metrics) == 0 || len(answer.Metrics[0].MetricPoints) == 0 {
 				return fmt.Sprintf("no points for %s (%v)", path, err)
 			}
@@ -307,17 +310,31 @@ func TestMonitorTab(t *testing.T) {
 	}
 }
 
+// quiet reports whether a query finds something only when telemetry is lost or a label has too many values, which a run that
+// goes well does not show.
+func quiet(expr string) bool {
+	return strings.Contains(expr, "otel_sdk_") && strings.Contains(expr, `error_type!=""`) || strings.Contains(expr, "otel_metric_overflow")
+}
+
 // TestPanelsHaveSeries asks Prometheus what every panel asks. It takes no Grafana: whether a panel then looks right is not
 // known.
 func TestPanelsHaveSeries(t *testing.T) {
 	prometheus := running(t, "STACK_PROMETHEUS")
 	open := queries(t)
 	total := len(open)
+	if total == 0 {
+		t.Fatal("no panel asks Prometheus anything")
+	}
 	eventually(t, func() string {
 		var empty []query
 		var complaints []string
 		for _, q := range open {
-			if got, err := ask(prometheus, q.expr); err != nil || len(got) == 0 {
+			got, err := ask(prometheus, q.expr)
+			switch {
+			case err == nil && len(got) > 0:
+			case err == nil && quiet(q.expr):
+				t.Logf("%s, %s: nothing to see", q.dashboard, q.panel)
+			default:
 				empty = append(empty, q)
 				complaints = append(complaints, fmt.Sprintf("%s, %s: nothing for %s (%v)", q.dashboard, q.panel, q.expr, err))
 			}
@@ -325,5 +342,5 @@ func TestPanelsHaveSeries(t *testing.T) {
 		open = empty
 		return strings.Join(complaints, "\n")
 	})
-	t.Logf("%d of %d queries return series", total-len(open), total)
+	t.Logf("%d of %d queries are answered", total-len(open), total)
 }

@@ -13,6 +13,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,7 +25,8 @@ import (
 // and look like keys so that the test can search for them.
 const configuration = `
 server {
-  listen = "LISTEN"
+  listen                  = "LISTEN"
+  max_concurrent_requests = 4
 }
 auth {
   key "agents" {
@@ -57,6 +60,11 @@ upstream "denied" {
   wires    = ["openai-chat"]
   api_key  = "sk-made-up-denied-0123456789"
 }
+upstream "tired" {
+  base_url = "TIRED"
+  wires    = ["openai-chat"]
+  api_key  = "sk-made-up-tired-0123456789"
+}
 
 model "sonnet" {
   strategy = "affinity"
@@ -82,7 +90,7 @@ model "poet" {
 }
 # A single account that fails now and then: it is asked again.
 model "lonely" {
-  target "shaky" { model = "lonely-1" }
+  target "tired" { model = "lonely-1" }
   retry {
     max  = 2
     base = "200ms"
@@ -101,9 +109,9 @@ const key = "sk-made-up-client-0123456789"
 
 // stage is the sidecar and the accounts behind it.
 type stage struct {
-	work, home, shaky, denied *routertest.Upstream
-	client                    *routertest.Client
-	config                    string // path of the file
+	work, home, shaky, denied, tired *routertest.Upstream
+	client                           *routertest.Client
+	config                           string // path of the file
 }
 
 func main() {
@@ -121,7 +129,7 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	s := &stage{
-		work: routertest.NewUpstream(), home: routertest.NewUpstream(), shaky: routertest.NewUpstream(),
+		work: routertest.NewUpstream(), home: routertest.NewUpstream(), shaky: routertest.NewUpstream(), tired: routertest.NewUpstream(),
 		denied: routertest.NewUpstream(routertest.Fail(401, "This key has been revoked.")),
 		client: routertest.NewClient("http://" + *listen), config: filepath.Join(*dir, "traffic.hcl"),
 	}
@@ -145,13 +153,13 @@ func run() error {
 
 // write writes the configuration; a remark makes it another one, which is loaded anew.
 func (s *stage) write(listen, remark string) error {
-	text := strings.NewReplacer("LISTEN", listen, "WORK", s.work.URL, "HOME", s.home.URL, "SHAKY", s.shaky.URL, "DENIED", s.denied.URL).Replace(configuration)
+	text := strings.NewReplacer("LISTEN", listen, "WORK", s.work.URL, "HOME", s.home.URL, "SHAKY", s.shaky.URL, "DENIED", s.denied.URL, "TIRED", s.tired.URL).Replace(configuration)
 	return os.WriteFile(s.config, []byte(text+remark), 0o600)
 }
 
 func (s *stage) close() {
 	s.client.Close()
-	for _, u := range []*routertest.Upstream{s.work, s.home, s.shaky, s.denied} {
+	for _, u := range []*routertest.Upstream{s.work, s.home, s.shaky, s.denied, s.tired} {
 		u.Close()
 	}
 }
@@ -191,22 +199,33 @@ func (s *stage) fail() {
 		With("Anthropic-Ratelimit-Unified-5h-Utilization", "0.93").With("Anthropic-Ratelimit-Unified-7d-Utilization", "0.4")
 	s.work.Script(well, well, routertest.Fail(429, "You are over your limit.").With("Retry-After", "4"), well)
 	s.home.Script(well)
+	s.tired.Script(routertest.Fail(503, "Come back in a moment."), well)
 	s.shaky.Script(routertest.Fail(500, "Something went wrong."), well.Events(6).Ending(routertest.Cut), well.Events(1).Ending(routertest.Cut),
 		routertest.Fail(529, "Overloaded."), routertest.Nothing(routertest.Reset), well)
 }
 
 // round asks every model in every wire that it speaks, in conversations and without.
 func (s *stage) round(ctx context.Context, round int) {
-	send := func(r routertest.Request) { s.client.Send(ctx, r.With("Authorization", "Bearer "+key)) }
+	// Each is a conversation of its own unless it says otherwise: without a session the beginning of the prompt makes one, and
+	// all are alike here.
+	var sent atomic.Int64
+	send := func(r routertest.Request) {
+		if r.Header.Get("X-Session-Id") == "" {
+			r = r.With("X-Session-Id", fmt.Sprintf("round-%d-%d", round, sent.Add(1)))
+		}
+		s.client.Send(ctx, r.With("Authorization", "Bearer "+key))
+	}
 	session := fmt.Sprintf("session-%d", round%7)
 	for _, stream := range []bool{true, false} {
-		send(routertest.NewRequest(routertest.Messages, "sonnet", stream).With("X-Claude-Code-Session-Id", session))
+		send(routertest.NewRequest(routertest.Messages, "sonnet", stream).With("X-Session-Id", session))
 		send(routertest.NewRequest(routertest.Chat, "sonnet", stream).With("X-Session-Id", session))
 		send(routertest.NewRequest(routertest.Chat, "poet", stream))
 		send(routertest.NewRequest(routertest.Responses, "gpt", stream))
 		send(routertest.NewRequest(routertest.Chat, "gpt", stream))
 	}
 	send(routertest.NewRequest(routertest.Chat, "lonely", false))
+	// In a wire that the account does not speak, with a member that its own has no place for.
+	send(routertest.NewRequest(routertest.Messages, "lonely", true).Field("top_k", "40"))
 	send(routertest.NewRequest(routertest.Chat, "nobody-has-this", false))
 	send(routertest.NewCount("sonnet"))
 
@@ -215,6 +234,13 @@ func (s *stage) round(ctx context.Context, round int) {
 	asked.Path += "?key=" + key
 	s.client.Send(ctx, asked)
 	s.client.Send(ctx, routertest.NewRequest(routertest.Chat, "gpt", false).With("Authorization", "Bearer sk-made-up-wrong-0123456789"))
+
+	// More at once than the sidecar takes, so that some wait.
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { send(routertest.NewRequest(routertest.Chat, "gpt", true)) })
+	}
+	all.Wait()
 
 	// A client that leaves after the first words.
 	s.client.Watch(ctx, routertest.NewRequest(routertest.Messages, "sonnet", true).With("Authorization", "Bearer "+key),
