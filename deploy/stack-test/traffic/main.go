@@ -117,7 +117,7 @@ type stage struct {
 func main() {
 	if err := run(); err != nil {
 		slog.Error("traffic", "error", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // this is func main
 	}
 }
 
