@@ -132,32 +132,41 @@ func (a *attempt) secrets() (all secrets) {
 	return all
 }
 
-// body is an excerpt without credentials, and without half a character or half a credential at its end.
+// body is an excerpt without credentials, and without half a credential or half a character at its end.
 func (s secrets) body(e excerpt) []byte {
 	text := e.kept
+	if e.cut() {
+		for _, secret := range s {
+			text = text[:len(text)-overlap(text, secret)]
+		}
+		text = text[:len(text)-half(text)]
+	}
 	for _, secret := range s {
 		text = bytes.ReplaceAll(text, secret, []byte(redacted))
 	}
-	if !e.cut() {
-		return text
-	}
-	for _, secret := range s {
-		for n := min(len(secret)-1, len(text)); n > 0; n-- {
-			if bytes.HasSuffix(text, secret[:n]) {
-				text = text[:len(text)-n]
-				break
-			}
-		}
-	}
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if b := text[len(text)-n:]; utf8.RuneStart(b[0]) {
-			if !utf8.FullRune(b) {
-				text = text[:len(text)-n]
-			}
-			break
-		}
-	}
 	return text
+}
+
+// overlap is how much of the beginning of a secret text ends with.
+func overlap(text, secret []byte) int {
+	n := min(len(secret), len(text))
+	for n > 0 && !bytes.HasSuffix(text, secret[:n]) {
+		n--
+	}
+	return n
+}
+
+// half is the length of a character's first bytes at the end of text, 0 if it is whole.
+func half(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 // private are parts of the names of headers whose values are nobody's business.

@@ -81,7 +81,7 @@ func (x *exchange) describe() {
 		attribute.String(telemetry.AttrSessionSource, x.session.Source),
 		attribute.String(telemetry.AttrSessionHash, sessionHash(x.session.ID)),
 	)
-	if x.session.Source != "prefix" { // that one is derived, and says nothing to the client
+	if s := x.session.Source; s != "prefix" && s != "user" { // the one is derived and says nothing to the client, the other names a person
 		x.span.SetAttributes(attribute.String(telemetry.AttrConversation, clip(x.session.ID, 256)))
 	}
 	if x.session.Agent != "" {

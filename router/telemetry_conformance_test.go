@@ -285,7 +285,7 @@ func TestSeriesOfAlertsBeginAtZero(t *testing.T) {
 			}
 		}
 		for set := range got {
-			if strings.Contains(set, "wire=anthropic") {
+			if strings.Contains(set, "wire=gemini") {
 				t.Errorf("%s{%s}: nobody can serve that", name, set)
 			}
 		}
