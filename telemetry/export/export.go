@@ -213,7 +213,7 @@ func (p *Providers) startLogs(ctx context.Context, c Config, w wanted, res *reso
 	}
 	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res)}
 	for _, e := range exporters {
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(e)))
+		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(portions{e})))
 	}
 	lp := sdklog.NewLoggerProvider(options...)
 	p.Logger, p.ends = lp, append(p.ends, lp.Shutdown)

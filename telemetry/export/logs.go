@@ -5,8 +5,38 @@ import (
 	"errors"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/trace"
 )
+
+// maxLogBytes is how much of bodies goes out at once: receivers take 4 MiB over gRPC, and what is larger is lost as a whole.
+const maxLogBytes = 2 << 20
+
+// portions exports a batch in portions, since records that hold contents are large.
+type portions struct{ sdklog.Exporter }
+
+// Export implements sdklog.Exporter.
+func (p portions) Export(ctx context.Context, records []sdklog.Record) error {
+	var errs []error
+	from, size := 0, 0
+	for i := range records {
+		n := 0
+		switch body := records[i].Body(); body.Type() {
+		case attribute.STRING:
+			n = len(body.AsString())
+		case attribute.BYTESLICE:
+			n = len(body.AsByteSlice())
+		default:
+		}
+		if i > from && size+n > maxLogBytes {
+			errs = append(errs, p.Exporter.Export(ctx, records[from:i]))
+			from, size = i, 0
+		}
+		size += n
+	}
+	return errors.Join(append(errs, p.Exporter.Export(ctx, records[from:]))...)
+}
 
 // LogHandler wraps the handler that writes to stderr: lines get the ids of the context's span, and those that base lets
 // through are exported as well, if logs are.
@@ -57,4 +87,7 @@ func (h handler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-var _ slog.Handler = handler{}
+var (
+	_ slog.Handler    = handler{}
+	_ sdklog.Exporter = portions{}
+)
