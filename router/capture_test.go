@@ -1,6 +1,7 @@
 package router
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,9 +35,7 @@ func TestHeadersAreToldWithoutCredentials(t *testing.T) {
 	}
 	all := http.Header{}
 	for _, h := range []http.Header{kept, hidden} {
-		for name, values := range h {
-			all[name] = values
-		}
+		maps.Copy(all, h)
 	}
 	got := secrets{[]byte("the-known-one")}.header(all, own)
 	for name, values := range hidden {
@@ -76,4 +75,18 @@ func TestBodiesAreToldWithoutCredentials(t *testing.T) {
 			t.Errorf("told: ...%s", got[max(0, len(got)-80):])
 		}
 	})
+}
+
+func TestCaptureThatIsOffCostsNothing(t *testing.T) { //nolint:paralleltest // allocations are counted
+	x := &exchange{snap: &snapshot{cfg: settings.Defaults()}}
+	a, header, segments := &attempt{x: x, src: &source{}}, http.Header{"A": {"b"}}, [][]byte{[]byte("body")}
+	if n := testing.AllocsPerRun(100, func() {
+		c := x.newCapture(t.Context())
+		c.request(header, segments)
+		c.answer(a, segments[0])
+		c.decoded(a, segments[0])
+		c.tell(a)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -156,9 +157,7 @@ func (o *observed) sums(name string) map[string]float64 {
 	got := map[string]float64{}
 	for _, m := range o.metrics() {
 		if m.Name == name {
-			for k, v := range sumsOf(m) {
-				got[k] = v
-			}
+			maps.Copy(got, sumsOf(m))
 		}
 	}
 	return got

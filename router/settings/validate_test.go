@@ -117,13 +117,28 @@ func TestLaterKnowsItsPaths(t *testing.T) {
 		}
 	}
 	c.Auth.IssuedKeysFile, c.Passthrough, c.Usage = "x", &Passthrough{}, &UsageStore{}
-	c.State.Kind, c.Telemetry.Capture = "redis", "all"
+	c.State.Kind = "redis"
 	u, m := &c.Upstreams[0], &c.Models[0]
 	u.Command, u.Mode, u.ReplayReasoning = []string{"x"}, "persistent", true
 	m.Price, m.Targets[0].Translate = &Price{OffPeak: &OffPeak{}}, "strict"
 	for _, l := range later {
 		if got := l.asked(&c); len(got) != 1 {
 			t.Errorf("%s: %v", l.what, got)
+		}
+	}
+}
+
+func TestCaptureIsWarnedOf(t *testing.T) {
+	for mode, want := range map[string]int{"off": 0, "failed": 1, "all": 1} {
+		c, n := valid(), 0
+		c.Telemetry.Capture = mode
+		for _, p := range c.Validate() {
+			if p.Path == "telemetry.capture" && p.Warning {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d warnings", mode, n)
 		}
 	}
 }
