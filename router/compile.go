@@ -203,12 +203,12 @@ func (r *Router) compileTarget(s *snapshot, m *member, cfg *settings.Target, id 
 			t.model = m.cfg.ID // the client asked for the preset
 		}
 	}
+	var price *telemetry.Price
+	if p := m.cfg.Price; p != nil {
+		price = &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+	}
 	for _, w := range a.wires {
 		for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {
-			var price *telemetry.Price
-			if p := m.cfg.Price; p != nil && op == wire.Generate { // counting is free
-				price = &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
-			}
 			t.recs[recorderKey{w.Name, op}] = r.tel.Target(telemetry.TargetLabels{
 				Model: id, Upstream: a.cfg.Name, Provider: a.provider(w), RequestModel: requested,
 				Operation: operation(w, op), ServerAddress: a.address, ServerPort: a.port, Price: price,
