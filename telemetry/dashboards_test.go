@@ -49,7 +49,7 @@ type panel struct {
 
 // Units and types of panel that the dashboards use; Grafana takes any text, and shows a wrong one as it is.
 var (
-	panelUnits   = []string{"Bps", "bytes", "cps", "none", "percentunit", "reqps", "s", "short"}
+	panelUnits   = []string{"Bps", "bytes", "cps", "currencyUSD", "none", "percentunit", "reqps", "s", "short"}
 	panelTypes   = []string{"state-timeline", "stat", "timeseries"}
 	inLegend     = regexp.MustCompile(`\{\{(\w+)\}\}`)
 	inLink       = regexp.MustCompile(`\$\{__field\.labels\.(\w+)\}`)
