@@ -23,8 +23,8 @@ func TestArgumentsEnd(t *testing.T) {
 		text := string(b)
 		if rapid.Bool().Draw(t, "spread") {
 			text = strings.ReplaceAll(text, ":", " :\n ")
-			if !json.Valid([]byte(text)) { // A colon in a string was spread too.
-				t.Skip()
+			if !json.Valid([]byte(text)) {
+				t.Skip("a colon within a string was spread, too: that is another text")
 			}
 		}
 		var a arguments

@@ -73,7 +73,7 @@ func rules(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skip("there are no rules in deploy/prometheus/rules")
+		t.Fatal("there are no rules in deploy/prometheus/rules")
 	}
 	all := map[string]string{}
 	for _, f := range files {
@@ -129,7 +129,7 @@ func queries(t *testing.T) (all []query) {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skip("there are no dashboards in deploy/grafana/dashboards")
+		t.Fatal("there are no dashboards in deploy/grafana/dashboards")
 	}
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
