@@ -90,18 +90,9 @@ func (r *ChatRequest) Decode(body []byte) error {
 	if r.tools == nil {
 		return nil
 	}
-	var failed error
-	err := d.array(r.tools, func(i int, element []byte) bool {
-		r.Tools = append(r.Tools, ChatTool{})
-		if err := r.Tools[i].decode(&d, element); err != nil {
-			failed = fmt.Errorf("tools[%d] %w", i, err)
-		}
-		return failed == nil
-	})
-	if err != nil {
-		return fmt.Errorf("tools %w", err)
-	}
-	return failed
+	var err error
+	r.Tools, err = list(&d, r.tools, "tools", " ", func(t *ChatTool, element []byte) error { return t.decode(&d, element) })
+	return err
 }
 
 var (
@@ -162,18 +153,9 @@ func (r *ChatRequest) decodeMessages(d *reader) error {
 	if r.messages == nil {
 		return errNoMessages
 	}
-	var failed error
-	err := d.array(r.messages, func(i int, element []byte) bool {
-		r.Messages = append(r.Messages, ChatMessage{})
-		if err := r.Messages[i].decode(d, element); err != nil {
-			failed = fmt.Errorf("messages[%d]%w", i, err)
-		}
-		return failed == nil
-	})
-	if err != nil {
-		return fmt.Errorf("messages %w", err)
-	}
-	return failed
+	var err error
+	r.Messages, err = list(d, r.messages, "messages", "", func(m *ChatMessage, element []byte) error { return m.decode(d, element) })
+	return err
 }
 
 func (m *ChatMessage) decode(d *reader, src []byte) error {
@@ -214,20 +196,14 @@ func (m *ChatMessage) member(name, value []byte) {
 
 // nested reads content and calls.
 func (m *ChatMessage) nested(d *reader) error {
-	var failed error
+	var err error
 	switch peek.Kind(m.content) {
 	case 's':
 		m.Parts = append(m.Parts, ChatPart{Type: textType, Text: m.content})
 	case 'a':
-		err := d.array(m.content, func(i int, element []byte) bool {
-			m.Parts = append(m.Parts, ChatPart{})
-			if failed = m.Parts[i].decode(d, element); failed != nil {
-				failed = fmt.Errorf(".content[%d] %w", i, failed)
-			}
-			return failed == nil
-		})
-		if failed = errors.Join(failed, err); failed != nil {
-			return failed
+		m.Parts, err = list(d, m.content, ".content", " ", func(p *ChatPart, element []byte) error { return p.decode(d, element) })
+		if err != nil {
+			return err
 		}
 	case 'o': // One part that stands for itself.
 		m.Parts = append(m.Parts, ChatPart{})
@@ -241,17 +217,8 @@ func (m *ChatMessage) nested(d *reader) error {
 	if m.calls == nil {
 		return nil
 	}
-	err := d.array(m.calls, func(i int, element []byte) bool {
-		m.ToolCalls = append(m.ToolCalls, ToolCall{})
-		if failed = m.ToolCalls[i].decode(d, element); failed != nil {
-			failed = fmt.Errorf(".tool_calls[%d] %w", i, failed)
-		}
-		return failed == nil
-	})
-	if err != nil {
-		return fmt.Errorf(".tool_calls %w", err)
-	}
-	return failed
+	m.ToolCalls, err = list(d, m.calls, ".tool_calls", " ", func(c *ToolCall, element []byte) error { return c.decode(d, element) })
+	return err
 }
 
 var textType = []byte(`"text"`)

@@ -5,6 +5,7 @@ package model
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -68,6 +69,22 @@ func (d *reader) array(src []byte, f func(i int, element []byte) bool) error {
 		return errors.New("is not an array")
 	}
 	return nil
+}
+
+// list decodes each element of an array into a value of its own. Errors call the array name, and part its index from what
+// decode says by sep.
+func list[T any](d *reader, src []byte, name, sep string, decode func(to *T, element []byte) error) (all []T, failed error) {
+	err := d.array(src, func(i int, element []byte) bool {
+		all = append(all, *new(T))
+		if err := decode(&all[i], element); err != nil {
+			failed = fmt.Errorf("%s[%d]%s%w", name, i, sep, err)
+		}
+		return failed == nil
+	})
+	if err != nil {
+		return all, fmt.Errorf("%s %w", name, err)
+	}
+	return all, failed
 }
 
 // name is what a key says.

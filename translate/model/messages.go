@@ -81,31 +81,12 @@ func (r *MessagesRequest) Decode(body []byte) error {
 	if r.System, err = blocks(&d, r.system, true); err != nil {
 		return fmt.Errorf("system%w", err)
 	}
-	var failed error
-	err = d.array(r.messages, func(i int, element []byte) bool {
-		r.Messages = append(r.Messages, Message{})
-		if err := r.Messages[i].decode(&d, element); err != nil {
-			failed = fmt.Errorf("messages[%d]%w", i, err)
-		}
-		return failed == nil
-	})
-	if err != nil {
-		return fmt.Errorf("messages %w", err)
+	r.Messages, err = list(&d, r.messages, "messages", "", func(m *Message, element []byte) error { return m.decode(&d, element) })
+	if err != nil || r.tools == nil {
+		return err
 	}
-	if failed != nil || r.tools == nil {
-		return failed
-	}
-	err = d.array(r.tools, func(i int, element []byte) bool {
-		r.Tools = append(r.Tools, Tool{})
-		if err := r.Tools[i].decode(&d, element); err != nil {
-			failed = fmt.Errorf("tools[%d] %w", i, err)
-		}
-		return failed == nil
-	})
-	if err != nil {
-		return fmt.Errorf("tools %w", err)
-	}
-	return failed
+	r.Tools, err = list(&d, r.tools, "tools", " ", func(t *Tool, element []byte) error { return t.decode(&d, element) })
+	return err
 }
 
 func (r *MessagesRequest) member(name, value []byte) {
@@ -161,28 +142,20 @@ func (m *Message) decode(d *reader, src []byte) error {
 }
 
 // blocks reads a content; only in an outer one do tool results have a content of their own.
-func blocks(d *reader, content []byte, outer bool) (list []Block, err error) {
+func blocks(d *reader, content []byte, outer bool) ([]Block, error) {
 	switch peek.Kind(content) {
 	case 0:
 		return nil, nil
 	case 's':
 		return []Block{{Type: textType, Text: content}}, nil
 	case 'o':
-		list = make([]Block, 1)
-		return list, list[0].decode(d, content, outer)
+		one := make([]Block, 1)
+		return one, one[0].decode(d, content, outer)
 	case 'a':
 	default:
 		return nil, errors.New(" is neither a string nor an array")
 	}
-	var failed error
-	err = d.array(content, func(i int, element []byte) bool {
-		list = append(list, Block{})
-		if failed = list[i].decode(d, element, outer); failed != nil {
-			failed = fmt.Errorf("[%d]%w", i, failed)
-		}
-		return failed == nil
-	})
-	return list, errors.Join(failed, err)
+	return list(d, content, "", "", func(b *Block, element []byte) error { return b.decode(d, element, outer) })
 }
 
 func (b *Block) decode(d *reader, src []byte, outer bool) error {
