@@ -3,7 +3,6 @@ package router
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -123,18 +122,18 @@ func (x *exchange) none(out []held) error {
 		}
 		return saturated("every target of this model is busy")
 	case x.confined == confinedByPath:
-		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.named, 64), tally(out))
+		e.Msg = fmt.Sprintf("pinned backend %q is unhealthy: %s", clip(x.named, 64), tally(out, scopeAndReason))
 	case x.confined.resolute():
-		e.Msg = "the target that this session belongs to may not be tried now: " + tally(out)
+		e.Msg = "the target that this session belongs to may not be tried now: " + tally(out, scopeAndReason)
 	case x.snap.cfg.Profile == "switchblade":
 		e.Msg = likeSwitchblade(out, manual)
 	case limits == n:
 		e.Kind, e.Status = "rate_limited", http.StatusTooManyRequests
-		e.Msg = "every target of this model is over its limit: " + tally(out)
+		e.Msg = "every target of this model is over its limit: " + tally(out, scopeAndReason)
 	case manual == n:
-		e.Msg = "every target of this model was cooled by hand (" + tally(out) + "): uncool to restore"
+		e.Msg = "every target of this model was cooled by hand (" + tally(out, scopeAndReason) + "): uncool to restore"
 	default:
-		e.Msg = "no target of this model may be tried now: " + tally(out)
+		e.Msg = "no target of this model may be tried now: " + tally(out, scopeAndReason)
 	}
 	if !soonest.IsZero() {
 		e.Msg += "; the next may be at " + soonest.UTC().Format(time.RFC3339)
@@ -142,16 +141,12 @@ func (x *exchange) none(out []held) error {
 	return e
 }
 
-// tally counts blocks by scope and reason, most telling first, without naming anybody.
-func tally(out []held) string {
+// tally counts what is out by the names that name gives, without naming anybody.
+func tally(out []held, name func(health.Block) string) string {
 	var names []string
 	counts := map[string]int{}
 	for _, h := range out {
-		b := h.block
-		name := string(b.Scope) + " " + skipReason(b)
-		if b.Full || b.Probing && b.Scope == "" {
-			name = "target " + skipReason(b)
-		}
+		name := name(h.block)
 		if counts[name]++; counts[name] == 1 {
 			names = append(names, name)
 		}
@@ -160,6 +155,14 @@ func tally(out []held) string {
 		names[i] = plural(counts[name], name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// scopeAndReason names a block in the router's own words.
+func scopeAndReason(b health.Block) string {
+	if b.Full {
+		return "target " + skipReason(b)
+	}
+	return string(b.Scope) + " " + skipReason(b)
 }
 
 // noCandidate answers a request for a model of which no target is for it.
@@ -190,19 +193,7 @@ func likeSwitchblade(out []held, manual int) string {
 	if manual == len(out) {
 		return "all available backends are cooling (" + plural(manual, "manually cooled") + " - uncool to restore)"
 	}
-	var names []string
-	counts := map[string]int{}
-	for _, h := range out {
-		name := scopeLikeSwitchblade(h.block)
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-		counts[name]++
-	}
-	for i, name := range names {
-		names[i] = plural(counts[name], name)
-	}
-	return "no provider is currently eligible for this request (" + strings.Join(names, ", ") + ")"
+	return "no provider is currently eligible for this request (" + tally(out, scopeLikeSwitchblade) + ")"
 }
 
 func scopeLikeSwitchblade(b health.Block) string {
