@@ -244,7 +244,7 @@ func allocated(f func()) (objects, size uint64) {
 }
 
 func TestNoAllocationPerChunk(t *testing.T) {
-	if raceEnabled {
+	if router.RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	const short, long = 200, 2000
@@ -284,7 +284,7 @@ func TestNoAllocationPerChunk(t *testing.T) {
 }
 
 func TestOneBufferForRequestBody(t *testing.T) {
-	if raceEnabled {
+	if router.RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	const size, beside = 2 << 20, 512 << 10

@@ -98,7 +98,7 @@ func BenchmarkDecision(b *testing.B) {
 
 // A decision stays within ten allocations, with whatever strategy.
 func TestDecisionAllocations(t *testing.T) {
-	if raceEnabled {
+	if RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, strategy := range decisionStrategies {

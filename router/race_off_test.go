@@ -2,4 +2,5 @@
 
 package router
 
-const raceEnabled = false
+// RaceEnabled is for the tests of both packages here.
+const RaceEnabled = false

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
@@ -28,7 +29,7 @@ func simPolicy(strategy string) func(*settings.Config) {
 //
 //	go test -run Simulation -v ./router
 func TestSimulation(t *testing.T) {
-	short := testing.Short() || raceEnabled
+	short := testing.Short() || router.RaceEnabled
 	results := make([]simResult, len(simPolicies))
 	t.Run("policies", func(t *testing.T) {
 		for i, name := range simPolicies {
