@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -119,66 +118,6 @@ func presetNamed(id, strategy string, models ...string) settings.Preset {
 	return p
 }
 
-// network joins what is in one synctest bubble, where no real connection can be waited for.
-type network struct {
-	mu    sync.Mutex
-	hosts map[string]*memory
-}
-
-// memory is a listener of such a network.
-type memory struct {
-	address string
-	conns   chan net.Conn
-	once    sync.Once
-	done    chan struct{}
-}
-
-func (m *memory) Accept() (net.Conn, error) {
-	select {
-	case c := <-m.conns:
-		return c, nil
-	case <-m.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m *memory) Close() error   { m.once.Do(func() { close(m.done) }); return nil }
-func (m *memory) Addr() net.Addr { return m }
-
-func (m *memory) Network() string { return "memory" }
-func (m *memory) String() string  { return m.address }
-
-func (n *network) listen(address string) *memory {
-	m := &memory{address: address, conns: make(chan net.Conn), done: make(chan struct{})}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.hosts == nil {
-		n.hosts = map[string]*memory{}
-	}
-	n.hosts[address] = m
-	return m
-}
-
-func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	n.mu.Lock()
-	m := n.hosts[address]
-	n.mu.Unlock()
-	if m == nil {
-		return nil, fmt.Errorf("nobody listens at %s", address)
-	}
-	client, server := net.Pipe()
-	select {
-	case m.conns <- server:
-		return client, nil
-	case <-m.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-var _ net.Listener = (*memory)(nil)
-
 // bubble is a world within a synctest bubble: its clock is the bubble's. What it holds has to be closed in the test itself.
 type bubble struct {
 	*world
@@ -188,12 +127,12 @@ type bubble struct {
 // inBubble makes the world of a synctest bubble.
 func inBubble(t *testing.T, scripts []routertest.Reply, change func(*settings.Config), opts ...router.Option) (*bubble, func()) {
 	t.Helper()
-	n := &network{}
+	n := &routertest.Network{}
 	w := &world{t: t, ended: make(chan router.Event, 1000)}
 	for i, s := range scripts {
-		w.ups = append(w.ups, routertest.NewUpstreamOn(n.listen(string(rune('a'+i))+".test:80"), s))
+		w.ups = append(w.ups, routertest.NewUpstreamOn(n.Listen(string(rune('a'+i))+".test:80"), s))
 	}
-	engine, err := router.New(w.config(change), append([]router.Option{router.WithDialer(n.dial), router.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
+	engine, err := router.New(w.config(change), append([]router.Option{router.WithDialer(n.Dial), router.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +141,8 @@ func inBubble(t *testing.T, scripts []routertest.Reply, change func(*settings.Co
 			w.ended <- e
 		}
 	})
-	w.engine, w.Front = engine, routertest.ServeOn(n.listen("front.test:80"), engine.Handler())
-	b := &bubble{world: w, client: http.Client{Transport: &http.Transport{DialContext: n.dial, DisableCompression: true}}}
+	w.engine, w.Front = engine, routertest.ServeOn(n.Listen("front.test:80"), engine.Handler())
+	b := &bubble{world: w, client: http.Client{Transport: &http.Transport{DialContext: n.Dial, DisableCompression: true}}}
 	return b, func() {
 		b.client.CloseIdleConnections()
 		w.close()

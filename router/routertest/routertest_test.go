@@ -1,14 +1,11 @@
 package routertest
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -230,10 +227,10 @@ func TestBodyIsLeftAsItIs(t *testing.T) {
 // TestPaceInABubble shows an upstream on a listener without a network, where time costs nothing.
 func TestPaceInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		u := NewUpstreamOn(l, Good("one two", Usage{}).Pace(time.Minute))
+		var n Network
+		u := NewUpstreamOn(n.Listen("upstream.test:80"), Good("one two", Usage{}).Pace(time.Minute))
 		c := NewClient(u.URL)
-		c.http.Transport = &http.Transport{DialContext: l.dial}
+		c.http.Transport = &http.Transport{DialContext: n.Dial}
 		from := time.Now()
 		got := c.Send(t.Context(), NewRequest(Chat, "m", true))
 		if took := time.Since(from); got.Text() != "one two" || took != 6*time.Minute {
@@ -247,7 +244,7 @@ func TestPaceInABubble(t *testing.T) {
 
 func TestAwaitGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := NewUpstreamOn(&pipes{conns: make(chan net.Conn), done: make(chan struct{})})
+		u := NewUpstreamOn(new(Network).Listen("upstream.test:80"))
 		defer u.Close()
 		if c := u.Await(0); c != nil {
 			t.Errorf("a call came: %+v", c)
@@ -270,34 +267,5 @@ func TestClock(t *testing.T) {
 func TestClientTellsWhatWentWrong(t *testing.T) {
 	if got := NewClient("http://%").Send(t.Context(), NewRequest(Chat, "m", false)); got.Err == nil {
 		t.Errorf("%+v", got)
-	}
-}
-
-// pipes is a listener without a network.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "upstream.test"} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }

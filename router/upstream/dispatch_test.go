@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/signalbox-llm/signalbox/router/routertest"
 )
 
 func TestDoSendsThePieces(t *testing.T) {
@@ -235,7 +237,7 @@ func TestSame(t *testing.T) {
 		t.Error("the same configuration needs a new client")
 	}
 	other := cfg()
-	other.Dial = (&memory{}).dial
+	other.Dial = new(routertest.Network).Dial
 	if !c.Same(other) {
 		t.Error("Dial is compared")
 	}

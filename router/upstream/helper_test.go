@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/signalbox-llm/signalbox/router/routertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -123,35 +124,6 @@ func request(r *bufio.Reader) (*http.Request, string, error) {
 	return req, string(b), err
 }
 
-// memory is a listener without a network, for synctest bubbles.
-type memory struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (m *memory) Accept() (net.Conn, error) {
-	select {
-	case c := <-m.conns:
-		return c, nil
-	case <-m.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m *memory) Close() error   { m.once.Do(func() { close(m.done) }); return nil }
-func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
-func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case m.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // bubble returns a client whose upstream is h, both inside the caller's synctest bubble, and what ends them.
 func bubble(t testing.TB, h http.HandlerFunc) (*Client, func()) {
 	t.Helper()
@@ -161,11 +133,12 @@ func bubble(t testing.TB, h http.HandlerFunc) (*Client, func()) {
 // bubbleOf is a bubble whose client has what else cfg says.
 func bubbleOf(t testing.TB, cfg Config, h http.HandlerFunc) (*Client, func()) {
 	t.Helper()
-	m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
+	n := &routertest.Network{}
+	l := n.Listen(parse(t, inMemory).Host + ":80")
 	s := &http.Server{Handler: h}
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.Serve(m) })
-	cfg.Name, cfg.Base, cfg.Dial = "a", parse(t, inMemory), m.dial
+	wg.Go(func() { _ = s.Serve(l) })
+	cfg.Name, cfg.Base, cfg.Dial = "a", parse(t, inMemory), n.Dial
 	c := New(cfg)
 	return c, func() {
 		c.CloseIdle()

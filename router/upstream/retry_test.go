@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/signalbox-llm/signalbox/router/routertest"
 )
 
 // A wait of 8 s passes on the bubble's clock alone.
@@ -166,7 +168,7 @@ func TestDial(t *testing.T) {
 	if New(Config{Base: parse(t, inMemory)}).base.Proxy == nil {
 		t.Error("the environment's proxy is not used for the network")
 	}
-	if New(Config{Base: parse(t, inMemory), Dial: (&memory{}).dial}).base.Proxy != nil {
+	if New(Config{Base: parse(t, inMemory), Dial: new(routertest.Network).Dial}).base.Proxy != nil {
 		t.Error("the environment's proxy stands before an injected dialer")
 	}
 	synctest.Test(t, func(t *testing.T) {
