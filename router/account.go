@@ -45,10 +45,13 @@ func (x *exchange) account() {
 		Upstream: o.upstream, UpstreamModel: o.model, Status: o.status, Attempts: o.attempts, DurationMS: milliseconds(duration),
 	})
 	x.log(modelID, wireName, duration.Seconds())
-	x.r.emit(Event{
-		Phase: PhaseCompleted, Time: now, Call: x.call, Wire: wireName, Model: modelID, Stream: x.streaming, Upstream: o.upstream,
-		UpstreamModel: o.model, Attempts: o.attempts, Outcome: o.result, Status: o.status, ErrorClass: o.class, Duration: duration,
-		FirstChunk: o.firstChunk, Usage: o.usage,
+	x.tell(PhaseCompleted, now, nil, func(e *Event) {
+		if o.upstream != "" {
+			e.Upstream, e.Index, e.UpstreamModel = o.upstream, o.index, o.model
+		}
+		e.Model = modelID
+		e.Attempts, e.Decision, e.Outcome, e.Status, e.ErrorClass = o.attempts, o.decision, o.result, o.status, o.class
+		e.Duration, e.FirstChunk, e.Usage, e.Cost = duration, o.firstChunk, o.usage, o.cost
 	})
 }
 
@@ -117,7 +120,7 @@ func (x *exchange) log(modelID, wireName string, seconds float64) {
 // served notes a request that was answered well, which is also what makes its target healthy.
 func (x *exchange) served(a *attempt) {
 	o := &x.outcome
-	o.upstream, o.model = a.ans.upstream, a.ans.model
+	o.upstream, o.index, o.model = a.ans.upstream, a.t.index, a.ans.model
 	o.result = telemetry.OutcomeSuccess
 	if o.attempts > 1 {
 		o.result = telemetry.OutcomeSuccessAfterFailover
@@ -149,19 +152,20 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	}
 	a.tellTranslated()
 	usage, known := usageOf(a.facts.Usage)
-	a.outcome, a.cost = outcome, a.rec.Cost(usage)
+	a.outcome, a.cost = outcome, a.rec.Cost(usage, a.facts.Cost, now)
 	a.measure(now, v)
 	a.describe(v, outcome, usage, known)
 	a.rec.Attempt(a.ctx, telemetry.Attempt{
 		Reason: a.reason, ErrorClass: v.Class, ErrorType: v.ErrorType, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage, Cost: a.cost,
 	})
-	x.outcome.upstream, x.outcome.model = a.t.cfg.Name, a.t.asks(x.asked)
-	x.outcome.usage, x.outcome.usageKnown = usage, known
-	x.r.emit(Event{
-		Phase: PhaseAttemptEnd, Time: now, Call: x.call, Upstream: a.t.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number,
-		Outcome: outcome, ErrorClass: v.Class, Duration: now.Sub(a.start), FirstChunk: a.firstChunk, Usage: usage,
+	o := &x.outcome
+	o.upstream, o.index, o.model = a.t.cfg.Name, a.t.index, a.t.asks(x.asked)
+	o.usage, o.usageKnown, o.cost = usage, known, a.cost
+	x.tell(PhaseAttemptEnd, now, a, func(e *Event) {
+		e.Outcome, e.ErrorClass, e.Duration, e.FirstChunk, e.Usage, e.Cost = outcome, v.Class, now.Sub(a.start), a.firstChunk, usage, a.cost
 	})
 	if outcome == telemetry.AttemptFailedOver {
+		o.usage, o.usageKnown, o.cost = telemetry.NoUsage(), false, telemetry.Cost{}
 		a.leave(v)
 	}
 }
@@ -209,7 +213,7 @@ func (x *exchange) arrived(t *target) {
 	}
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFailover, attribute.String(telemetry.AttrFrom, x.left),
 		attribute.String(telemetry.AttrTo, t.cfg.Name), attribute.String(telemetry.AttrErrorClass, x.leftClass))
-	x.r.emit(Event{Phase: PhaseFailover, Time: x.r.opts.now(), Call: x.call, Upstream: t.cfg.Name, ErrorClass: x.leftClass})
+	x.tell(PhaseFailover, x.r.opts.now(), nil, func(e *Event) { e.Upstream, e.Index, e.ErrorClass = t.cfg.Name, t.index, x.leftClass })
 	x.left = ""
 }
 
@@ -278,72 +282,3 @@ func traceID(s trace.Span) string {
 }
 
 func plural(n int, what string) string { return strconv.Itoa(n) + " " + what }
-
-// Phase is a point in a request's life at which an Event is told.
-type Phase string
-
-// The phases, in order. PhaseAttemptStart to PhaseFailover repeat for every dispatch; PhaseCompleted comes exactly once for every
-// request that entered the corridor, refusals included.
-const (
-	PhaseReceived     Phase = "received"
-	PhaseAttemptStart Phase = "attempt_start"
-	PhaseCommitted    Phase = "committed"
-	PhaseAttemptEnd   Phase = "attempt_end"
-	PhaseFailover     Phase = "failover"
-	PhaseCompleted    Phase = "completed"
-)
-
-// Event tells an embedding program what happens. Fields that a phase does not know are empty.
-type Event struct {
-	Phase         Phase
-	Time          time.Time
-	Call          string // call id, the same on every event of a request
-	Wire          string
-	Model         string // configured id or glob
-	Stream        bool
-	Upstream      string
-	UpstreamModel string
-	Attempt       int           // from 1
-	Attempts      int           // dispatches of the whole request
-	Outcome       string        // of the request, on PhaseCompleted; of the attempt, on PhaseAttemptEnd
-	Status        int           // what the client saw
-	ErrorClass    string        // signalbox.error.class, empty when all went well
-	Duration      time.Duration // of the request or the attempt
-	FirstChunk    time.Duration
-	Usage         telemetry.Usage
-}
-
-// OnEvent has f called for every event, in the request's own goroutine and before it goes on, so f must be quick. A
-// panic of f is logged and goes no further.
-func (r *Router) OnEvent(f func(Event)) {
-	for {
-		old := r.observers.Load()
-		var list []func(Event)
-		if old != nil {
-			list = append(list, *old...)
-		}
-		list = append(list, f)
-		if r.observers.CompareAndSwap(old, &list) {
-			return
-		}
-	}
-}
-
-func (r *Router) emit(e Event) {
-	list := r.observers.Load()
-	if list == nil {
-		return
-	}
-	for _, f := range *list {
-		r.tell(f, e)
-	}
-}
-
-func (r *Router) tell(f func(Event), e Event) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.opts.logger.Error("an observer of events failed", slog.Any("panic", p))
-		}
-	}()
-	f(e)
-}

@@ -207,7 +207,7 @@ func (a *attempt) open() {
 	a.ctx, a.watch = upstream.NewWatch(a.ctx)
 	a.capture = x.newCapture(a.ctx)
 	a.t.rec.Active(a.ctx, 1)
-	x.r.emit(Event{Phase: PhaseAttemptStart, Time: a.start, Call: x.call, Upstream: a.t.cfg.Name, UpstreamModel: a.t.asks(x.asked), Attempt: a.number})
+	x.tell(PhaseAttemptStart, a.start, a, func(e *Event) { e.Decision = x.outcome.decision })
 }
 
 // close gives everything back, whatever happened: the place at the target, the probe lease, the buffers.

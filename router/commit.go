@@ -18,7 +18,7 @@ func (a *attempt) commit() error {
 	now := x.r.opts.now()
 	x.outcome.firstChunk = now.Sub(x.start)
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
-	x.r.emit(Event{Phase: PhaseCommitted, Time: now, Call: x.call, Upstream: a.ans.upstream, UpstreamModel: a.ans.model, Attempt: a.number})
+	x.tell(PhaseCommitted, now, a, nil)
 	if a.ans.stream {
 		a.watch.Cap(a.t.cfg.Timeouts.Stream)
 	}

@@ -205,7 +205,10 @@ func (r *Router) compileTarget(s *snapshot, m *member, cfg *settings.Target, id 
 	}
 	var price *telemetry.Price
 	if p := m.cfg.Price; p != nil {
-		price = &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+		price = &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, CacheWrite1h: p.CacheWrite1h}
+		if p.OffPeak != nil {
+			price.Factor = p.OffPeak.At()
+		}
 	}
 	for _, w := range a.wires {
 		for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {

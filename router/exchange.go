@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -75,10 +76,12 @@ type outcome struct {
 	attempts   int    // real dispatches
 	decision   string
 	upstream   string // that served
+	index      int    // of that upstream in the configuration
 	model      string // the upstream's model that served
 	firstChunk time.Duration
-	usage      telemetry.Usage
+	usage      telemetry.Usage // of the attempt that ended the request
 	usageKnown bool
+	cost       telemetry.Cost // of that attempt
 }
 
 // Short names for the values that are used most.
@@ -116,7 +119,7 @@ func (x *exchange) open() {
 	if limit := x.snap.cfg.Server.RequestTimeout; limit > 0 {
 		x.ctx, x.cancel = context.WithTimeoutCause(x.ctx, limit, errRequestTimeout)
 	}
-	x.r.emit(Event{Phase: PhaseReceived, Time: x.start, Call: x.call, Wire: string(x.route.Wire.Name)})
+	x.tell(PhaseReceived, x.start, nil, nil)
 }
 
 // await runs something that waits for the client or an upstream, so that the time is not counted as the router's own.
@@ -124,4 +127,102 @@ func (x *exchange) await(f func()) {
 	from := x.r.opts.now()
 	f()
 	x.waited += x.r.opts.now().Sub(from)
+}
+
+// Phase is a point in a request's life at which an Event is told.
+type Phase string
+
+// The phases, in order. PhaseAttemptStart to PhaseFailover repeat for every dispatch; PhaseCompleted comes exactly once for every
+// request that entered the corridor, refusals included.
+const (
+	PhaseReceived     Phase = "received"
+	PhaseAttemptStart Phase = "attempt_start"
+	PhaseCommitted    Phase = "committed"
+	PhaseAttemptEnd   Phase = "attempt_end"
+	PhaseFailover     Phase = "failover"
+	PhaseCompleted    Phase = "completed"
+)
+
+// Event tells an embedding program what happens. Fields that a phase does not know are empty.
+type Event struct {
+	Phase   Phase
+	Time    time.Time
+	Call    string // call id, the same on every event of a request
+	TraceID string // 32 hex digits, empty without tracing
+	Wire    string
+	Route   string // the path as telemetry has it, a constant of the wire: /v1/messages
+	Stream  bool
+
+	Model   string // configured id or glob
+	Key     string // name of the caller's key
+	Client  string // type of the agent
+	Session string // hash of the session's key, 8 hex digits
+	Agent   string // id of the sub-agent, at most 256 bytes
+
+	Upstream      string
+	Index         int // of the upstream in the configuration, from 0; -1 without one
+	UpstreamModel string
+	Attempt       int           // from 1
+	Attempts      int           // dispatches of the whole request
+	Decision      string        // why the first target tried was chosen
+	Outcome       string        // of the request, on PhaseCompleted; of the attempt, on PhaseAttemptEnd
+	Status        int           // what the client saw
+	ErrorClass    string        // signalbox.error.class, empty when all went well
+	Duration      time.Duration // of the request or the attempt
+	FirstChunk    time.Duration
+
+	// What the attempt used, on PhaseAttemptEnd. On PhaseCompleted that of the attempt that ended the request; those before it
+	// have had an event of their own, with Outcome failed_over.
+	Usage telemetry.Usage
+	Cost  telemetry.Cost
+}
+
+// OnEvent has f called for every event, in the request's own goroutine and before it goes on, so f must be quick. A
+// panic of f is logged and goes no further.
+func (r *Router) OnEvent(f func(Event)) {
+	for {
+		old := r.observers.Load()
+		var list []func(Event)
+		if old != nil {
+			list = append(list, *old...)
+		}
+		list = append(list, f)
+		if r.observers.CompareAndSwap(old, &list) {
+			return
+		}
+	}
+}
+
+// tell tells observers of a point in the request's life, and of the attempt that it concerns (nil: of none); more adds what
+// else is known. Without observers nothing is done.
+func (x *exchange) tell(p Phase, now time.Time, a *attempt, more func(*Event)) {
+	list := x.r.observers.Load()
+	if list == nil {
+		return
+	}
+	e := Event{
+		Phase: p, Time: now, Call: x.call, TraceID: traceID(x.span), Wire: string(x.route.Wire.Name), Route: x.route.Wire.Template(x.route.Op), Stream: x.streaming,
+		Key: x.key, Client: x.client, Session: sessionHashOf(x), Agent: clip(x.session.Agent, 256), Index: -1,
+	}
+	if x.model != nil {
+		e.Model = x.model.id
+	}
+	if a != nil {
+		e.Upstream, e.Index, e.UpstreamModel, e.Attempt = a.t.cfg.Name, a.t.index, a.t.asks(x.asked), a.number
+	}
+	if more != nil {
+		more(&e)
+	}
+	for _, f := range *list {
+		x.r.notify(f, e)
+	}
+}
+
+func (r *Router) notify(f func(Event), e Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.opts.logger.Error("an observer of events failed", slog.Any("panic", p))
+		}
+	}()
+	f(e)
 }

@@ -17,7 +17,7 @@ type TargetLabels struct {
 	Operation     string // one of the Operation values
 	ServerAddress string // host of the base URL; empty if there is none
 	ServerPort    int    // 0 if there is none
-	Price         *Price // nil: nothing is told of costs
+	Price         *Price // nil: costs are told only as far as the upstream reports them
 }
 
 // Attempt is what one upstream did for one dispatch.
@@ -38,7 +38,7 @@ type TargetRecorder struct {
 	target    labels
 	chunk     labels
 	price     *Price
-	costs     *costLabels // nil without a price
+	costs     *costLabels
 	attempts  *sets[attemptKey, labels]
 	failovers *sets[string, labels]
 	results   *sets[string, resultLabels]
@@ -54,12 +54,8 @@ func (t *Telemetry) Target(l TargetLabels) *TargetRecorder {
 	model, upstream := attribute.String(AttrModel, l.Model), attribute.String(AttrUpstream, l.Upstream)
 	provider := attribute.String(AttrProvider, l.Provider)
 	common := l.inference()
-	var costs *costLabels
-	if l.Price != nil {
-		costs = newCostLabels(model, upstream)
-	}
 	return &TargetRecorder{
-		t: t, target: newLabels(model, upstream), chunk: newLabels(common...), price: l.Price, costs: costs,
+		t: t, target: newLabels(model, upstream), chunk: newLabels(common...), price: l.Price, costs: newCostLabels(model, upstream),
 		attempts: newSets(func(k attemptKey) attemptKey {
 			return attemptKey{attemptReasons.close(k.reason), closeClass(k.class)}
 		}, func(k attemptKey) labels {
@@ -163,7 +159,7 @@ func (r *TargetRecorder) Zero(ctx context.Context) {
 	for _, class := range alertedFailovers() {
 		r.t.failovers.Add(ctx, 0, r.failovers.get(class).add...)
 	}
-	r.addCost(ctx, Cost{Known: true})
+	r.zeroCost(ctx)
 }
 
 // Translated counts what a translation left out of one request; a request that lost nothing counts 0, so that the series

@@ -104,7 +104,7 @@ func everything(t *testing.T, tel *Telemetry) {
 	m.Request(ctx, Request{Outcome: OutcomeFailed, ErrorClass: ClassTimeout, Duration: 1, FirstChunk: 1, Overhead: 1, Attempts: 1})
 	m.Wait(ctx, WaitRetry, time.Second)
 	m.Affinity(ctx, AffinitySession, ResultHit)
-	a.Attempt(ctx, Attempt{Reason: AttemptInitial, ErrorClass: ClassTimeout, ErrorType: ErrorTimeout, Duration: 1, FirstChunk: 1, Usage: Usage{1, 1, 1, 1, 1, 1, 1}, Cost: a.Cost(Usage{1, 1, 1, 1, 1, 1, 1})})
+	a.Attempt(ctx, Attempt{Reason: AttemptInitial, ErrorClass: ClassTimeout, ErrorType: ErrorTimeout, Duration: 1, FirstChunk: 1, Usage: Usage{1, 1, 1, 1, 1, 1, 1}, Cost: a.Cost(Usage{1, 1, 1, 1, 1, 1, 1}, 0, time.Time{})})
 	a.Chunk(ctx, 1)
 	a.Failover(ctx, ClassTimeout)
 	a.Translated(ctx, 1)

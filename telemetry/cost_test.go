@@ -3,6 +3,7 @@ package telemetry
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
@@ -16,18 +17,18 @@ func TestCost(t *testing.T) {
 		usage Usage
 		want  Cost
 	}{
-		"all kinds of tokens": {full, Usage{1e6, 2e6, 1e6, Unknown, Unknown, 1e6, 5e5}, Cost{true, 3 + 0.6 + 3.75 + 15, 5.4}},
+		"all kinds of tokens": {full, Usage{1e6, 2e6, 1e6, Unknown, Unknown, 1e6, 5e5}, Cost{Known: true, USD: 3 + 0.6 + 3.75 + 15, Savings: 5.4}},
 		"nothing reported":    {full, NoUsage(), Cost{}},
-		"zeros":               {full, Usage{}, Cost{true, 0, 0}},
-		"input only":          {full, Usage{1e6, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown}, Cost{true, 3, 0}},
-		"parts of a write":    {full, Usage{Unknown, Unknown, Unknown, 1e6, 1e6, Unknown, Unknown}, Cost{true, 7.5, 0}},
+		"zeros":               {full, Usage{}, Cost{Known: true, USD: 0, Savings: 0}},
+		"input only":          {full, Usage{1e6, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown}, Cost{Known: true, USD: 3, Savings: 0}},
+		"parts of a write":    {full, Usage{Unknown, Unknown, Unknown, 1e6, 1e6, Unknown, Unknown}, Cost{Known: true, USD: 7.5, Savings: 0}},
 		"no price":            {nil, Usage{1e6, 0, 0, 0, 0, 0, 0}, Cost{}},
-		"no cache price":      {&Price{Input: 3}, Usage{0, 1e6, 1e6, 0, 0, 0, 0}, Cost{true, 6, 0}},
-		"a dear cache":        {&Price{Input: 1, CacheRead: 2}, Usage{0, 1e6, 0, 0, 0, 0, 0}, Cost{true, 2, 0}},
+		"no cache price":      {&Price{Input: 3}, Usage{0, 1e6, 1e6, 0, 0, 0, 0}, Cost{Known: true, USD: 6, Savings: 0}},
+		"a dear cache":        {&Price{Input: 1, CacheRead: 2}, Usage{0, 1e6, 0, 0, 0, 0, 0}, Cost{Known: true, USD: 2, Savings: 0}},
 		"no number":           {&Price{Input: math.NaN()}, Usage{1, 0, 0, 0, 0, 0, 0}, Cost{}},
 		"too large a number":  {&Price{Input: math.MaxFloat64}, Usage{1e7, 0, 0, 0, 0, 0, 0}, Cost{}},
 	} {
-		got := c.price.Cost(c.usage)
+		got := c.price.Cost(c.usage, 0, time.Time{})
 		if near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }; got.Known != c.want.Known || !near(got.USD, c.want.USD) || !near(got.Savings, c.want.Savings) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -43,7 +44,7 @@ func TestSavingsMakeUpForTheCache(t *testing.T) {
 		u := Usage{n.Draw(t, "uncached"), n.Draw(t, "cached"), Unknown, Unknown, Unknown, n.Draw(t, "out"), Unknown}
 		dear := p
 		dear.CacheRead = 0
-		got, want := p.Cost(u), dear.Cost(u)
+		got, want := p.Cost(u, 0, time.Time{}), dear.Cost(u, 0, time.Time{})
 		if got.Known != want.Known || got.USD < 0 || got.Savings < 0 || math.Abs(got.USD+got.Savings-want.USD) > 1e-9*(1+want.USD) {
 			t.Errorf("%+v with the cache's price, %+v without", got, want)
 		}
@@ -58,9 +59,9 @@ func TestCostIsCounted(t *testing.T) {
 	free := tel.Target(unpriced)
 	u := Usage{1e6, 1e6, 0, 0, 0, 0, 0}
 	for _, r := range []*TargetRecorder{priced, priced, free} {
-		r.Attempt(t.Context(), Attempt{Usage: u, Cost: r.Cost(u)})
+		r.Attempt(t.Context(), Attempt{Usage: u, Cost: r.Cost(u, 0, time.Time{})})
 	}
-	priced.Attempt(t.Context(), Attempt{Usage: NoUsage(), Cost: priced.Cost(NoUsage())})
+	priced.Attempt(t.Context(), Attempt{Usage: NoUsage(), Cost: priced.Cost(NoUsage(), 0, time.Time{})})
 	free.Zero(t.Context())
 	got := collect(t, reader)
 	labels := []string{AttrUpstream, "a", AttrModel, "opus"}
@@ -70,6 +71,25 @@ func TestCostIsCounted(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, got[metric], cmp.AllowUnexported(point{})); diff != "" {
 			t.Errorf("%s:\n%s", metric, diff)
+		}
+	}
+}
+
+func TestReportedCostCounts(t *testing.T) {
+	cheap := &Price{Input: 2, CacheRead: 1, CacheWrite: 4, CacheWrite1h: 8, Factor: func(now time.Time) float64 { return float64(now.Hour()) / 10 }}
+	at := func(hour int) time.Time { return time.Date(2030, 1, 2, hour, 0, 0, 0, time.UTC) }
+	u := Usage{1e6, 1e6, 3e6, 1e6, 2e6, 0, 0}
+	for name, c := range map[string]struct {
+		got, want Cost
+	}{
+		"reported without a price": {(*Price)(nil).Cost(NoUsage(), 0.5, at(0)), Cost{Known: true, Source: CostReported, USD: 0.5}},
+		"reported beats the price": {cheap.Cost(u, 0.5, at(5)), Cost{Known: true, Source: CostReported, USD: 0.5, Savings: 1}},
+		"cheap hours":              {cheap.Cost(u, 0, at(5)), Cost{Known: true, Source: CostCalculated, USD: 11.5, Savings: 1, OffPeak: 11.5}},
+		"dear hours":               {cheap.Cost(u, 0, at(20)), Cost{Known: true, Source: CostCalculated, USD: 46, Savings: 1, OffPeak: -23}},
+		"no sensible report":       {(*Price)(nil).Cost(NoUsage(), math.Inf(1), at(0)), Cost{}},
+	} {
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
 		}
 	}
 }

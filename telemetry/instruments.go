@@ -101,6 +101,11 @@ func attemptInstruments() []InstrumentEntry {
 			[]string{AttrUpstream, AttrModel},
 			nil,
 		},
+		{
+			MetricOffPeak, kindCounter, unitDollar, "What dispatches would have cost more outside of cheap hours, where prices have such hours.",
+			[]string{AttrUpstream, AttrModel},
+			nil,
+		},
 		{MetricDuration, kindHistogram, unitSeconds, "Time from a dispatch to the last byte of its answer.", failed, longSeconds()},
 		{MetricFirstChunk, kindHistogram, unitSeconds, "Time from a dispatch to the first chunk of a stream.", failed, shortSeconds()},
 		{MetricChunk, kindHistogram, unitSeconds, "Time between two chunks of a stream.", inferenceKeys(), shortSeconds()},
@@ -163,7 +168,7 @@ type instruments struct {
 	translationDrops                                         metric.Int64Counter
 	usageInput, usageOutput, usageCacheRead, usageCacheWrite metric.Int64Counter
 	usageReasoning, affinityDecisions                        metric.Int64Counter
-	cost, savings                                            metric.Float64Counter
+	cost, savings, offPeak                                   metric.Float64Counter
 	requestDuration, requestFirst, overhead, wait            metric.Float64Histogram
 	duration, first, chunk, coolingDuration                  metric.Float64Histogram
 	requestAttempts, operationInput, operationOutput         metric.Int64Histogram
@@ -244,7 +249,7 @@ func (m *maker) all() instruments {
 		requests: m.counter(MetricRequests), attempts: m.counter(MetricAttempts), failovers: m.counter(MetricFailovers),
 		coolings: m.counter(MetricCoolings), reloads: m.counter(MetricReloads),
 		translationDrops: m.counter(MetricTranslationDrops),
-		cost:             m.dollars(MetricCost), savings: m.dollars(MetricSavings),
+		cost:             m.dollars(MetricCost), savings: m.dollars(MetricSavings), offPeak: m.dollars(MetricOffPeak),
 		usageInput: m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
 		usageCacheRead: m.counter(MetricUsageCacheRead), usageCacheWrite: m.counter(MetricUsageCacheWrite),
 		usageReasoning: m.counter(MetricUsageReasoning), affinityDecisions: m.counter(MetricAffinityDecisions),

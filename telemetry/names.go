@@ -170,6 +170,7 @@ const (
 	MetricQuota             = "signalbox.upstream.quota.utilization"
 	MetricCost              = "signalbox.cost"
 	MetricSavings           = "signalbox.cache.savings"
+	MetricOffPeak           = "signalbox.off_peak.savings"
 	MetricTranslationDrops  = "signalbox.translation.dropped"
 	MetricAffinityDecisions = "signalbox.affinity.decisions"
 	MetricAffinityEntries   = "signalbox.affinity.entries"

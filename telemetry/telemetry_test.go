@@ -89,7 +89,7 @@ func key(pairs ...string) attribute.Distinct {
 func someTarget() TargetLabels {
 	return TargetLabels{
 		Model: "opus", Upstream: "a", Provider: "anthropic", RequestModel: "claude", Operation: OperationChat,
-		ServerAddress: "api.example.com", ServerPort: 443, Price: &Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
+		ServerAddress: "api.example.com", ServerPort: 443, Price: &Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75, Factor: fullPrice},
 	}
 }
 
@@ -114,7 +114,7 @@ func TestRecordersAllocateNothing(t *testing.T) {
 			"Affinity":                        func() { model.Affinity(ctx, AffinitySession, ResultHit) },
 			"Affinity outside the vocabulary": func() { model.Affinity(ctx, "odd", "odder") },
 			"Attempt": func() {
-				target.Attempt(ctx, Attempt{Reason: AttemptInitial, Duration: time.Second, FirstChunk: time.Second, Usage: full, Cost: target.Cost(full)})
+				target.Attempt(ctx, Attempt{Reason: AttemptInitial, Duration: time.Second, FirstChunk: time.Second, Usage: full, Cost: target.Cost(full, 0, time.Time{})})
 			},
 			"Attempt failed": func() {
 				target.Attempt(ctx, Attempt{Reason: AttemptFailover, ErrorClass: ClassRateLimited, ErrorType: "429", Usage: NoUsage()})
@@ -340,3 +340,6 @@ func BenchmarkChunk(b *testing.B) {
 		r.Chunk(ctx, time.Millisecond)
 	}
 }
+
+// fullPrice is that of every hour.
+func fullPrice(time.Time) float64 { return 1 }

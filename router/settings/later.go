@@ -16,12 +16,9 @@ var later = []unavailable{
 
 	each("upstream", "command", allUpstreams, func(u *Upstream) bool { return len(u.Command) > 0 }),
 	each("upstream", "mode", allUpstreams, func(u *Upstream) bool { return u.Mode == "persistent" }),
-
-	each("model", "price.off_peak", allModels, func(m *Model) bool { return m.Price != nil && m.Price.OffPeak != nil }),
 }
 
 func allUpstreams(c *Config) []Upstream { return c.Upstreams }
-func allModels(c *Config) []Model       { return c.Models }
 
 // once is a setting that a configuration has once.
 func once(path string, asked func(*Config) bool) unavailable {

@@ -141,14 +141,16 @@ type Target struct {
 
 // Price is in USD per million tokens.
 type Price struct {
-	Input      float64  `hcl:"input,optional"`
-	Output     float64  `hcl:"output,optional"`
-	CacheRead  float64  `hcl:"cache_read,optional"`
-	CacheWrite float64  `hcl:"cache_write,optional"`
-	OffPeak    *OffPeak `hcl:"off_peak,block"`
+	Input        float64  `hcl:"input,optional"`
+	Output       float64  `hcl:"output,optional"`
+	CacheRead    float64  `hcl:"cache_read,optional"`
+	CacheWrite   float64  `hcl:"cache_write,optional"`
+	CacheWrite1h float64  `hcl:"cache_write_1h,optional"` // of writes that last for an hour; 0 = as CacheWrite
+	OffPeak      *OffPeak `hcl:"off_peak,block"`
 }
 
-// OffPeak multiplies a price by Factor on the given days (1 = Monday, "1-5") and hours (UTC, "01-04").
+// OffPeak multiplies a price by Factor on the given days (1 = Monday; "1-5", "6,7", empty = every day) and hours (UTC;
+// "01-04,16:30-00:30", empty = all day).
 type OffPeak struct {
 	Days   string  `hcl:"days,optional"`
 	Hours  string  `hcl:"hours,optional"`

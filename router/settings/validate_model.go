@@ -33,6 +33,7 @@ func (v *validator) models() {
 		if m.Retry.Multiplier < 1 {
 			v.fail(path+".retry.multiplier", "Invalid multiplier", "It must be 1 or more.")
 		}
+		v.price(path+".price", m.Price)
 		v.targets(path, m)
 		v.served(path, m)
 	}

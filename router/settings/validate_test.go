@@ -118,9 +118,8 @@ func TestLaterKnowsItsPaths(t *testing.T) {
 	}
 	c.Auth.IssuedKeysFile, c.Passthrough, c.Usage = "x", &Passthrough{}, &UsageStore{}
 	c.State.Kind = "redis"
-	u, m := &c.Upstreams[0], &c.Models[0]
+	u := &c.Upstreams[0]
 	u.Command, u.Mode, u.ReplayReasoning = []string{"x"}, "persistent", true
-	m.Price, m.Targets[0].Translate = &Price{OffPeak: &OffPeak{}}, "strict"
 	for _, l := range later {
 		if got := l.asked(&c); len(got) != 1 {
 			t.Errorf("%s: %v", l.what, got)

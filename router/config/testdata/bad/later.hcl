@@ -19,11 +19,6 @@ model "m" {
   target "a" {
     translate = "strict"
   }
-  price {
-    off_peak { # ERROR: model.price.off_peak is not available yet
-      factor = 0.5
-    }
-  }
 }
 
 model "n" {
