@@ -138,7 +138,7 @@ func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	a.open()
 	defer a.close()
 	ev := a.run()
-	ev.Model = a.t.asks(x.asked)
+	ev.Model, ev.Counts = a.t.asks(x.asked), !x.generates()
 	v := x.snap.policy.Judge(x.r.opts.now(), ev)
 	if x.timedOut() && ev.Kind != "" {
 		v.Blame = false // the request's own limit says nothing about the target, unlike an answer that came before it
@@ -321,6 +321,9 @@ func (a *attempt) conclude(ev verdict.Evidence, v verdict.Verdict) error {
 		return a.breakOff(ev)
 	}
 	a.settle(v, telemetry.AttemptFailed)
+	if v.CannotCount {
+		return x.estimate()
+	}
 	x.failed(v)
 	if probed := x.probed(a.rest); v.AboutAccount() && len(probed) > 0 {
 		return x.none(probed)

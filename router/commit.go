@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
+	"github.com/signalbox-llm/signalbox/translate"
 )
 
 // commit sends headers and what is held. From here on nothing may be tried again.
@@ -106,4 +107,20 @@ func (a *attempt) breakOff(ev verdict.Evidence) error {
 		_ = a.write(x.route.Wire.ErrorEvent(http.StatusBadGateway, "upstream_stream_broken", "the upstream broke off in the middle of its answer"))
 	}
 	return errAborted
+}
+
+// estimate answers a token count that no upstream can be asked for, and says that it is a guess.
+func (x *exchange) estimate() error {
+	o := &x.outcome
+	o.committed, o.status, o.result = true, http.StatusOK, telemetry.OutcomeSuccess
+	o.class, o.errorType = "", ""
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set(headerEstimate, "true")
+	if x.snap.cfg.Server.ResponseHeaders {
+		h.Set(headerCall, x.call)
+		h.Set(headerAttempts, strconv.Itoa(o.attempts))
+	}
+	_, _ = fmt.Fprintf(x.w, `{"input_tokens":%d,"estimated":true}`+"\n", translate.EstimateTokens(x.body.bytes)) // a client that has left needs none
+	return errAnswered
 }

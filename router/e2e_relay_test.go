@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/routertest"
 	"github.com/signalbox-llm/signalbox/router/settings"
+	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
 func noStreamUsage(cfg *settings.Config) {
@@ -50,6 +51,45 @@ func TestTokenCountsPass(t *testing.T) {
 	got := w.Send(t.Context(), routertest.NewCount("m"))
 	if got.Status != 200 || got.Body != `{"input_tokens":18}` {
 		t.Errorf("got %d %s", got.Status, got.Body)
+	}
+}
+
+func estimated(t *testing.T, got routertest.Result) {
+	t.Helper()
+	if got.Status != http.StatusOK || got.Header.Get("X-Router-Estimate") != "true" || !strings.Contains(got.Body, `"estimated":true`) {
+		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
+	}
+}
+
+// An upstream of the wire may still not count. That says nothing against it, and another one may.
+func TestWhoCannotCountIsNotBlamed(t *testing.T) {
+	t.Parallel()
+	missing := routertest.Body(404, "application/json", `{"detail":"Not Found"}`)
+	for name, c := range map[string]struct {
+		replies []routertest.Reply
+		guess   bool
+	}{
+		"the next one can":   {[]routertest.Reply{missing, good}, false},
+		"nobody can":         {[]routertest.Reply{missing, routertest.Fail(501, "not implemented")}, true},
+		"no such method":     {[]routertest.Reply{routertest.Fail(405, "method not allowed"), missing}, true},
+		"counts are limited": {[]routertest.Reply{routertest.Fail(429, "too many requests"), good}, false},
+	} {
+		w := build(t, upstreams(c.replies...), nil)
+		got := w.Send(t.Context(), routertest.NewCount("m"))
+		if c.guess {
+			estimated(t, got)
+		} else if got.Status != 200 || got.Body != `{"input_tokens":18}` {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
+		}
+		if e := w.completed(); e.Outcome != telemetry.OutcomeSuccess && e.Outcome != telemetry.OutcomeSuccessAfterFailover {
+			t.Errorf("%s: %+v", name, e)
+		}
+		for _, u := range w.engine.Status().Upstreams {
+			if u.State != "healthy" || u.Targets[0].State != "healthy" {
+				t.Errorf("%s: %s is benched: %+v", name, u.Name, u)
+			}
+		}
+		w.once()
 	}
 }
 

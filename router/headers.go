@@ -18,6 +18,7 @@ const (
 	headerUpstream = "X-Router-Upstream"
 	headerModel    = "X-Router-Upstream-Model"
 	headerCall     = "X-Router-Call"
+	headerEstimate = "X-Router-Estimate" // on token counts that are guessed
 	headerAttempts = "X-Router-Attempts"
 	headerRetryAt  = "X-Router-Retry-At"
 	headerDropped  = "X-Router-Dropped" // members of the request that the upstream's wire has no place for

@@ -37,6 +37,9 @@ func (x *exchange) findModel() error {
 func (x *exchange) makePlan() error {
 	x.choose(x.r.opts.now())
 	x.inspect()
+	if len(x.plan) == 0 && !x.generates() && x.upstream == "" { // the targets that the caller may use speak another wire
+		return x.estimate()
+	}
 	return nil
 }
 
@@ -230,12 +233,12 @@ func (m *model) speaks(w *wire.Wire, op wire.Op) bool {
 	return slices.ContainsFunc(m.targets, func(t *target) bool { return t.speaks(w, op) != nil })
 }
 
-// mismatch refuses what no target of the model can be asked for. Answers are translated, token counts are not: what one
-// provider counts says nothing about another's tokens.
+// mismatch refuses what no target of the model can be asked for. Answers are translated, token counts are not, since what one
+// provider counts says nothing about another's tokens: they are estimated.
 func (x *exchange) mismatch() error {
 	name := string(x.route.Wire.Name)
 	if x.model.speaks(x.route.Wire, wire.Generate) {
-		return invalid("protocol_mismatch", "this model does not count tokens on "+name+", as none of its targets speaks that itself")
+		return x.estimate()
 	}
 	return invalid("protocol_mismatch", "this model is not served on "+name+"; it is on "+strings.Join(x.model.wires(), ", "))
 }

@@ -46,6 +46,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 var (
 	errGone                 = errors.New("the client went away")
+	errAnswered             = errors.New("the router has answered by itself")
 	errRequestTimeout error = requestTimeout{}
 )
 
@@ -101,6 +102,9 @@ func unsupportedEndpoint() *Error {
 func (x *exchange) refuse(err error) {
 	if errors.Is(err, errAborted) {
 		panic(http.ErrAbortHandler)
+	}
+	if errors.Is(err, errAnswered) {
+		return
 	}
 	if errors.Is(err, errGone) {
 		x.outcome.result, x.outcome.class = telemetry.OutcomeCancelled, telemetry.ClassCancelled

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/signalbox-llm/signalbox/translate/peek"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -129,3 +130,28 @@ func contains(text string, words []string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// lacksCounting reports whether an upstream does not know the path. A model that it does not know is something else.
+func (e *Evidence) lacksCounting() bool {
+	switch e.Status {
+	case http.StatusNotFound:
+		return e.clue(of(isModelMissing), false) == isFine
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+// classifyLimit tells the kinds of 429 apart. Providers use it for a budget that is spent and for a busy engine too.
+func (e *Evidence) classifyLimit(now time.Time) class {
+	if refused, _ := unifiedLimit(now, e.Header); refused {
+		return isQuota
+	}
+	if c := e.clue(of(isQuota, isBilling, isOverloaded, isRateLimit), false); c != isFine {
+		return c
+	}
+	if e.clue(of(isQuota), true) != isFine {
+		return isQuota
+	}
+	return isRateLimit
+}

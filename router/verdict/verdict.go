@@ -26,6 +26,7 @@ type Evidence struct {
 	Committed bool         // something had reached the client
 	Complete  bool         // the answer came to its proper end
 	Gone      bool         // the client went away
+	Counts    bool         // tokens were to be counted, which says little about whether the target can write
 }
 
 // Move is what follows from a verdict.
@@ -41,14 +42,15 @@ const (
 
 // Verdict is what an attempt's end means for the request, for the target's health, and for the books.
 type Verdict struct {
-	Move      Move
-	Blame     bool           // book failure with the ledger
-	Failure   health.Failure // without its session
-	Class     string         // signalbox.error.class, "" when all went well
-	ErrorType string         // error.type, "" when all went well or the client went away
-	Retryable bool           // the same target may well do better in a moment
-	Heals     bool           // no success for the client, but the target has shown that it is well
-	Code      string         // the provider's own word for the error, at most 64 bytes
+	Move        Move
+	Blame       bool           // book failure with the ledger
+	Failure     health.Failure // without its session
+	Class       string         // signalbox.error.class, "" when all went well
+	ErrorType   string         // error.type, "" when all went well or the client went away
+	Retryable   bool           // the same target may well do better in a moment
+	CannotCount bool           // the upstream has no such function: an estimate has to do
+	Heals       bool           // no success for the client, but the target has shown that it is well
+	Code        string         // the provider's own word for the error, at most 64 bytes
 }
 
 // AboutAccount reports whether the failure is a matter between an upstream and its operator: a key, a bill, a quota.
@@ -83,6 +85,7 @@ const (
 	isForbidden
 	isTooLarge
 	isCaller
+	isNoCount
 )
 
 // rulings holds what follows from each class: scope and cooling are the ledger's, next is for as long as nothing has
@@ -113,6 +116,7 @@ var rulings = [...]struct {
 	isForbidden:    {telemetry.ClassInvalidRequest, "", "", GiveBack, 403},
 	isTooLarge:     {telemetry.ClassTooLarge, "", "", GiveBack, 413},
 	isCaller:       {telemetry.ClassInvalidRequest, "", "", GiveBack, 400},
+	isNoCount:      {telemetry.ClassProviderRejected, "", "", FailOver, 404},
 }
 
 // clues are the words that decide, and no other words do. names stand in an error's type or code, phrases in its message
@@ -201,6 +205,8 @@ func (p Policy) Judge(now time.Time, e Evidence) Verdict {
 		v.Failure = health.Failure{Reason: rule.reason, Scope: rule.scope, ErrorType: v.ErrorType, Status: e.failingStatus()}
 		e.hint(now, c, &v.Failure)
 	}
+	// Anthropic limits counting apart from writing (docs: token counting, rate limits).
+	v.CannotCount, v.Blame = c == isNoCount, v.Blame && !(e.Counts && c == isRateLimit)
 	p.moves(now, &e, &v)
 	if e.Committed {
 		v.Move, v.Blame = GiveBack, v.Blame && !p.AnyAnswer
@@ -245,6 +251,8 @@ func (e *Evidence) classify(now time.Time) class {
 		return isUnusable
 	case IsSuccess(e.Status):
 		return isFine
+	case e.Counts && e.lacksCounting():
+		return isNoCount
 	}
 	return e.classifyStatus(now, e.Status)
 }
@@ -320,20 +328,6 @@ func (e *Evidence) classifyStatus(now time.Time, status int) class {
 		return isCaller
 	}
 	return isServer // An API that redirects, or answers with a status that there is not, is set up wrongly.
-}
-
-// classifyLimit tells the kinds of 429 apart. Providers use it for a budget that is spent and for a busy engine too.
-func (e *Evidence) classifyLimit(now time.Time) class {
-	if refused, _ := unifiedLimit(now, e.Header); refused {
-		return isQuota
-	}
-	if c := e.clue(of(isQuota, isBilling, isOverloaded, isRateLimit), false); c != isFine {
-		return c
-	}
-	if e.clue(of(isQuota), true) != isFine {
-		return isQuota
-	}
-	return isRateLimit
 }
 
 // classifyDenied tells a bad key from what the request or its model is denied for.

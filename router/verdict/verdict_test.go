@@ -290,10 +290,10 @@ func TestFailureCarriesTheStatus(t *testing.T) {
 
 // Every class has a ruling, and every ruling stays within telemetry's vocabulary.
 func TestRulingsAreWhole(t *testing.T) {
-	if len(rulings) != int(isCaller)+1 {
-		t.Fatalf("%d rulings for %d classes", len(rulings), isCaller+1)
+	if len(rulings) != int(isNoCount)+1 {
+		t.Fatalf("%d rulings for %d classes", len(rulings), isNoCount+1)
 	}
-	for c := isCancelled; c <= isCaller; c++ {
+	for c := isCancelled; c <= isNoCount; c++ {
 		r := rulings[c]
 		if r.class == "" || (r.reason == "") != (r.scope == "") || r.reason != "" && r.next != FailOver {
 			t.Errorf("class %d: %+v", c, r)
