@@ -24,7 +24,7 @@ func check(_ context.Context, e env, args []string) error {
 		return usageError{errors.New("one file is wanted")}
 	}
 	file, diags := config.Load(rest[0])
-	if err := config.Write(e.stderr, diags, file, isTerminal(e.stderr)); err != nil {
+	if err := config.Write(e.stderr, diags, file, colours(e.stderr)); err != nil {
 		return err
 	}
 	if err := list(e.stdout, &file.Config); err != nil {

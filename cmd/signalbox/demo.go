@@ -101,7 +101,7 @@ func (s *stage) start(ctx context.Context, e env, collector, listen string) erro
 	s.introduce(text)
 	file, diags := config.Parse([]byte(text), "demo.hcl", demoEnv)
 	if len(diags) > 0 {
-		_ = config.Write(e.stderr, diags, file, isTerminal(e.stderr)) // who has closed standard error does not want to know
+		_ = config.Write(e.stderr, diags, file, colours(e.stderr)) // who has closed standard error does not want to know
 	}
 	if diags.HasErrors() {
 		return errSaid

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,12 +27,7 @@ const (
 	cyan   colour = 36
 )
 
-// newPainter decides about colours as no-color.org and force-color.org have it, and else by whether there is a terminal.
-func newPainter(w io.Writer) painter {
-	force := os.Getenv("FORCE_COLOR")
-	wanted := isTerminal(w) && os.Getenv("TERM") != "dumb" || force != "" && force != "0"
-	return painter{w, wanted && os.Getenv("NO_COLOR") == ""}
-}
+func newPainter(w io.Writer) painter { return painter{w, colours(w)} }
 
 func (p painter) colour(c colour, s string) string {
 	if !p.colours || c == plain || s == "" {

@@ -198,7 +198,7 @@ func refusal(status int, body []byte) error {
 func (a *asking) askConfig(ctx context.Context, e env, q router.Question) ([]byte, error) {
 	file, diags := config.Load(a.config)
 	if diags.HasErrors() { // warnings are for check
-		if err := config.Write(e.stderr, diags, file, isTerminal(e.stderr)); err != nil {
+		if err := config.Write(e.stderr, diags, file, colours(e.stderr)); err != nil {
 			return nil, err
 		}
 		return nil, errSaid

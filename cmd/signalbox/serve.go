@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
@@ -69,7 +67,7 @@ func serve(ctx context.Context, e env, args []string) error {
 // start reads the configuration and opens the listeners. The order is such that nothing is half started when it fails.
 func (s *server) start(ctx context.Context, path string) error {
 	file, diags := config.Load(path)
-	if err := config.Write(s.env.stderr, diags, file, isTerminal(s.env.stderr)); err != nil {
+	if err := config.Write(s.env.stderr, diags, file, colours(s.env.stderr)); err != nil {
 		return err
 	}
 	if diags.HasErrors() {
@@ -240,10 +238,4 @@ func stderrHandler(e env) slog.Handler {
 		return slog.NewTextHandler(e.stderr, nil)
 	}
 	return slog.NewJSONHandler(e.stderr, nil)
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
