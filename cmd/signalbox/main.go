@@ -33,6 +33,7 @@ func commands() []command {
 		{"serve", "-config FILE", "run the router", serve},
 		{"check", "FILE", "read a configuration, show what is in it, and exit 1 if it is wrong", check},
 		{"explain", "[-config FILE] [-path PATH] FILE|-", "say where a request would go now, and why; -h tells more", explain},
+		{"chat", "[-model A,B...] [PROMPT|-]", "talk to the models of a running router; -h tells more", chatting},
 		{"demo", "[--once] [--otlp URL] [--every INTERVAL]", "show a failover on this machine, without any key", demo},
 		{"healthcheck", "[URL]", "exit 0 if a running router is ready", healthcheck},
 		{"version", "", "print the version", printVersion},
