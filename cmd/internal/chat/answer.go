@@ -183,7 +183,8 @@ func (c *Chat) refused(ctx context.Context, resp *http.Response) error {
 	case http.StatusUnauthorized:
 		said += "; " + c.aboutKey(resp.Header.Get("X-Router-Upstream"))
 	case http.StatusNotFound:
-		if ids, err := c.models(ctx); err == nil && len(ids) > 0 {
+		// The router may have listed them itself.
+		if ids, err := c.models(ctx); err == nil && !strings.Contains(said, strings.Join(ids, ", ")) {
 			said += "; there are: " + strings.Join(ids, ", ")
 		}
 	}

@@ -214,7 +214,12 @@ func dash(s string) string {
 	return s
 }
 
-func seconds(ms float64) string { return fmt.Sprintf("%.2f s", ms/1000) }
+func seconds(ms float64) string {
+	if ms < 1000 {
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.2f s", ms/1000)
+}
 
 // The renditions of a terminal that are used here.
 const (
