@@ -7,6 +7,13 @@ VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo d
 BUILD      := -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$(VERSION)"
 IMAGE      ?= signalbox:$(VERSION)
 
+# Where a sidecar is: `make up` publishes it there, `make smoke` looks for it there. CONFIG is its configuration.
+HOST     = 127.0.0.1
+PORT     = 4141
+CONFIG   = config.hcl
+# How many scripted backends the end-to-end test has.
+BACKENDS = 3
+
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 5s
 # The folder of the acceptance exam, a program of its own; without it `make exam` is left out.
@@ -14,14 +21,15 @@ EXAM_DIR ?=
 
 # The seeds of the fuzz targets run with every go test, and the translators are searched for a minute; `make fuzz` searches
 # everything, for as long as one likes.
-CHECKS := build vet format race lint deadcode vulncheck tidy bench grammar exam
+CHECKS := build vet format race lint deadcode vulncheck tidy bench grammar e2e exam
 tool    = go tool -modfile=deploy/tools/$(1).mod $(1)
+compose = VERSION=$(VERSION) SIGNALBOX_CONFIG=$(abspath $(CONFIG)) SIGNALBOX_HOST=$(HOST) SIGNALBOX_PORT=$(PORT) docker compose
 
 .DEFAULT_GOAL := help
-.PHONY: help test verify release demo image up down stack-test $(CHECKS)
+.PHONY: help test verify release demo image up down smoke e2e-stack stack-test $(CHECKS)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run the tests
 	go test ./...
@@ -85,8 +93,19 @@ demo: ## see a failover without an account
 image: ## build the container image
 	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t $(IMAGE) .
 
-up: ## start signalbox with docker-compose.yaml
-	VERSION=$(VERSION) docker compose up --build --detach
+up: ## start signalbox with docker-compose.yaml, CONFIG and at HOST:PORT
+	@test -e "$(CONFIG)" || { cp deploy/placeholder.hcl "$(CONFIG)" && echo "there was no $(CONFIG): a placeholder without accounts is there now"; }
+	$(compose) up --build --detach
 
 down: ## stop it
-	docker compose down
+	$(compose) down
+
+smoke: ## ask the sidecar at HOST:PORT how it is
+	@go run ./deploy/smoke -url http://$(HOST):$(PORT)
+
+e2e: ## run the built binary in front of BACKENDS scripted backends, and check it from outside
+	go build $(BUILD) -o bin/ ./cmd/signalbox
+	go run ./deploy/e2e -signalbox bin/signalbox -backends $(BACKENDS)
+
+e2e-stack: ## the same with the container of docker-compose.yaml
+	VERSION=$(VERSION) go run ./deploy/e2e -stack -backends $(BACKENDS)
