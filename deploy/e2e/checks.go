@@ -55,7 +55,7 @@ func (t *test) streams(ctx context.Context) error {
 		got := t.client.Send(ctx, request(wire, "order"))
 		calls := t.backends[0].Calls()[before:]
 		if got.Err != nil || got.Status != http.StatusOK || len(calls) != 1 {
-			return fmt.Errorf("%s: status %d after %d calls, error %w\n%s", wire, got.Status, len(calls), got.Err, got.Body)
+			return fmt.Errorf("%s: status %d after %d calls, %s\n%s", wire, got.Status, len(calls), end(got), got.Body)
 		}
 		if sent := calls[0].Sent(); got.Body != sent || sent == "" {
 			return fmt.Errorf("%s: sent\n%s\nand received\n%s", wire, sent, got.Body)
@@ -130,7 +130,7 @@ func (t *test) spread(ctx context.Context) error {
 	asked.Wait()
 	for _, r := range results {
 		if r.Err != nil || r.Status != http.StatusOK || r.Text() != "held" {
-			return fmt.Errorf("one ended with status %d: %w", r.Status, r.Err)
+			return fmt.Errorf("one has status %d, %s", r.Status, end(r))
 		}
 	}
 	return nil
@@ -182,9 +182,17 @@ func (t *test) failover(ctx context.Context) error {
 func served(r routertest.Result, upstream, attempts string) error {
 	by, n := r.Header.Get("X-Router-Upstream"), r.Header.Get("X-Router-Attempts")
 	if r.Err != nil || r.Status != http.StatusOK || r.Text() != "from another" || by != upstream || attempts != "" && n != attempts {
-		return fmt.Errorf("status %d from %q at attempt %s: %w\n%s", r.Status, by, n, r.Err, r.Body)
+		return fmt.Errorf("status %d from %q at attempt %s, %s\n%s", r.Status, by, n, end(r), r.Body)
 	}
 	return nil
+}
+
+// end says how an answer ended.
+func end(r routertest.Result) string {
+	if r.Err != nil {
+		return "which broke: " + r.Err.Error()
+	}
+	return "which ended well"
 }
 
 // status is what /_router/status tells, as far as it is checked.

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-llm/signalbox/router/config"
 )
 
 func TestSmoke(t *testing.T) {
@@ -41,5 +43,15 @@ func TestSmoke(t *testing.T) {
 		if ok != c.ok || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.absent) {
 			t.Errorf("%s: %v\n%s", name, ok, out.String())
 		}
+	}
+}
+
+// The configuration that make up puts where there is none has to be valid, and listens where the container says.
+func TestPlaceholderLoads(t *testing.T) {
+	t.Setenv("SIGNALBOX_KEY", "k")
+	t.Setenv("SIGNALBOX_LISTEN", "0.0.0.0:4141")
+	file, diags := config.Load("../placeholder.hcl")
+	if len(diags) > 0 || file.Config.Server.Listen != "0.0.0.0:4141" {
+		t.Errorf("%v, listens at %s", diags, file.Config.Server.Listen)
 	}
 }
