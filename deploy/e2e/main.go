@@ -128,13 +128,13 @@ auth {
   }
 }
 `)
-	targets := ""
+	var targets strings.Builder
 	for i, url := range urls {
 		fmt.Fprintf(&text, "upstream %q {\n  base_url = %q\n  wires    = [\"%s\"]\n  api_key  = env(\"OPENAI_API_KEY\")\n}\n",
 			name(i), url, strings.Join(routertest.Wires, `", "`))
-		targets += fmt.Sprintf("  target %q {}\n", name(i))
+		fmt.Fprintf(&targets, "  target %q {}\n", name(i))
 	}
-	fmt.Fprintf(&text, "model \"spread\" {\n  strategy = \"least_busy\"\n%s}\nmodel \"order\" {\n  strategy = \"failover\"\n%s}\n", targets, targets)
+	fmt.Fprintf(&text, "model \"spread\" {\n  strategy = \"least_busy\"\n%s}\nmodel \"order\" {\n  strategy = \"failover\"\n%s}\n", &targets, &targets)
 	return text.String()
 }
 
