@@ -76,17 +76,23 @@ const (
 	ScopeAdmin     = "admin"
 )
 
-// Authorize checks a request's key against the configuration in force and returns the key's name. Without any keys
-// configured everybody may do everything.
-func (r *Router) Authorize(req *http.Request, scope string) (string, *Error) {
+// Caller is who sent a request, as its key tells; empty where nobody needs one.
+type Caller struct {
+	Key   string // its name
+	Group string // that the caller is restricted to; empty = all upstreams
+}
+
+// Authorize checks a request's key against the configuration in force and tells whose it is. Without any keys configured
+// everybody may do everything.
+func (r *Router) Authorize(req *http.Request, scope string) (Caller, *Error) {
 	key, err := r.snap.Load().authorize(req, scope)
-	if err != nil {
-		return "", asError(err)
+	switch {
+	case err != nil:
+		return Caller{}, asError(err)
+	case key == nil:
+		return Caller{}, nil
 	}
-	if key == nil {
-		return "", nil
-	}
-	return key.Name, nil
+	return Caller{Key: key.Name, Group: key.Group}, nil
 }
 
 // authorize finds the key of a request that may do what scope says; nil if nobody needs one.

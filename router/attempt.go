@@ -123,7 +123,7 @@ func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block)
 		a.reason = telemetry.AttemptFailover
 	}
 	a.w = t.speaks(x.route.Wire, x.route.Op)
-	a.rec = t.recs[recorderKey{a.w.Name, x.route.Op}]
+	a.rec = t.recorder(recorderKey{a.w.Name, x.route.Op}, x.asked)
 	return a, block
 }
 

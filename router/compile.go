@@ -5,10 +5,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/signalbox-llm/signalbox/router/catalog"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/router/strategy"
 	"github.com/signalbox-llm/signalbox/router/upstream"
@@ -203,23 +205,79 @@ func (r *Router) compileTarget(s *snapshot, m *member, cfg *settings.Target, id 
 			t.model = m.cfg.ID // the client asked for the preset
 		}
 	}
-	var price *telemetry.Price
-	if p := m.cfg.Price; p != nil {
-		price = &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, CacheWrite1h: p.CacheWrite1h}
-		if p.OffPeak != nil {
-			price.Factor = p.OffPeak.At()
-		}
+	record := func(k recorderKey, price *telemetry.Price) *telemetry.TargetRecorder {
+		w := wire.ByName(k.wire)
+		return r.tel.Target(telemetry.TargetLabels{
+			Model: id, Upstream: a.cfg.Name, Provider: a.provider(w), RequestModel: requested,
+			Operation: operation(w, k.op), ServerAddress: a.address, ServerPort: a.port, Price: price,
+		})
 	}
+	price := priceOf(m.cfg, requested)
 	for _, w := range a.wires {
 		for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {
-			t.recs[recorderKey{w.Name, op}] = r.tel.Target(telemetry.TargetLabels{
-				Model: id, Upstream: a.cfg.Name, Provider: a.provider(w), RequestModel: requested,
-				Operation: operation(w, op), ServerAddress: a.address, ServerPort: a.port, Price: price,
-			})
+			k := recorderKey{w.Name, op}
+			t.recs[k] = record(k, price)
 		}
+	}
+	if m.cfg.Price == nil && requested == unknown {
+		t.priced = &pricedRecorders{record: record, recs: map[pricedKey]*telemetry.TargetRecorder{}}
 	}
 	t.stats = r.statsOf(s, statsKey{a.cfg.Name, t.label})
 	return t
+}
+
+// priceOf is what a model costs at an upstream: what the configuration says, else the list price of what the upstream is
+// asked for; nil if neither is known.
+func priceOf(m *settings.Model, asked string) *telemetry.Price {
+	if p := m.Price; p != nil {
+		price := &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, CacheWrite1h: p.CacheWrite1h}
+		if p.OffPeak != nil {
+			price.Factor = p.OffPeak.At()
+		}
+		return price
+	}
+	if e, ok := catalog.Lookup(asked); ok && e.Price != nil {
+		p := e.Price
+		return &telemetry.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, CacheWrite1h: p.CacheWrite1h}
+	}
+	return nil
+}
+
+// pricedRecorders are those of a target that is asked for whatever clients name, one for each price that this has had: they
+// add to the same series. There are no more prices than models in the catalogue.
+type pricedRecorders struct {
+	record func(recorderKey, *telemetry.Price) *telemetry.TargetRecorder
+	mu     sync.RWMutex
+	recs   map[pricedKey]*telemetry.TargetRecorder
+}
+
+type pricedKey struct {
+	recorderKey
+	price catalog.Price
+}
+
+// recorder is the one for what goes to a target on behalf of a request for an id.
+func (t *target) recorder(k recorderKey, asked string) *telemetry.TargetRecorder {
+	if t.priced == nil {
+		return t.recs[k]
+	}
+	e, ok := catalog.Lookup(asked)
+	if !ok || e.Price == nil {
+		return t.recs[k]
+	}
+	p, key := t.priced, pricedKey{k, *e.Price}
+	p.mu.RLock()
+	rec := p.recs[key]
+	p.mu.RUnlock()
+	if rec != nil {
+		return rec
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.recs[key] == nil {
+		p.recs[key] = p.record(k, priceOf(t.of.cfg, asked))
+	}
+	return p.recs[key]
 }
 
 // statsOf finds the statistics of a target, kept over a reload.

@@ -209,7 +209,7 @@ func TestPresetHidesAModelOfItsName(t *testing.T) {
 		t.Error(diff)
 	}
 	var ids []string
-	for _, m := range w.engine.Models() {
+	for _, m := range w.engine.Models("") {
 		ids = append(ids, m.ID)
 	}
 	if diff := cmp.Diff([]string{"m", "n", "*"}, ids); diff != "" {

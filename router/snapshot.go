@@ -88,6 +88,7 @@ type target struct {
 	maxTokens int64  // where a wire demands a limit and the client gave none, 0 = as the translation has it
 	label     string // what spans are named after: an id that the configuration has
 	recs      map[recorderKey]*telemetry.TargetRecorder
+	priced    *pricedRecorders // instead of recs where what clients ask for has a price; nil if it is the same for all
 	stats     *strategy.Stats
 }
 

@@ -1,12 +1,14 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/signalbox-llm/signalbox/router/catalog"
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
@@ -215,37 +217,64 @@ func newestLast(ring []Recent, next int) []Recent {
 	return append(out, ring...)
 }
 
-// ModelInfo is what clients may know about a model.
+// ModelInfo is what clients may know about a model: what the configuration says, and the catalogue where it says nothing.
+// With several targets a limit is the smallest that is known, and an ability one that all known ones have.
 type ModelInfo struct {
 	ID            string
 	Glob          bool
 	Wires         []string
-	ContextWindow int // tokens, 0 = not told
-	MaxOutput     int // tokens, 0 = not told
-	Price         *settings.Price
-	Providers     []string
+	ContextWindow int             // tokens, 0 = not told
+	MaxInput      int             // tokens, 0 = not told
+	MaxOutput     int             // tokens, 0 = not told
+	Price         *settings.Price // nil = not told, or that of several models
+	Provider      string          // of the first target, as telemetry names it
+	Providers     []string        // names of the upstreams
+	Abilities     []string        // flags of the catalogue
+	Efforts       []string        // reasoning efforts
 }
 
-// Models lists what clients may ask for: presets first, each kind in the order of the configuration.
-func (r *Router) Models() []ModelInfo {
+// Models lists what callers of a group may ask for, of any if it is empty: presets first, each kind in the order of the
+// configuration.
+func (r *Router) Models(group string) []ModelInfo {
 	var out []ModelInfo
 	for _, m := range r.snap.Load().models {
-		info := ModelInfo{ID: m.id, Glob: strings.Contains(m.id, "*"), Wires: m.wires()}
-		for _, p := range m.members {
-			info.ContextWindow = smallest(info.ContextWindow, p.cfg.ContextWindow)
-			info.MaxOutput = smallest(info.MaxOutput, p.cfg.MaxOutput)
+		if info := m.info(group); len(info.Providers) > 0 {
+			out = append(out, info)
 		}
-		if len(m.members) == 1 {
-			info.Price = m.members[0].cfg.Price
-		}
-		for _, t := range m.targets {
-			if !slices.Contains(info.Providers, t.cfg.Name) {
-				info.Providers = append(info.Providers, t.cfg.Name)
-			}
-		}
-		out = append(out, info)
 	}
 	return out
+}
+
+func (m *model) info(group string) ModelInfo {
+	info := ModelInfo{ID: m.id, Glob: strings.Contains(m.id, "*"), Wires: m.wires()}
+	met := false
+	for _, t := range m.targets {
+		if group != "" && !slices.Contains(t.groups, group) {
+			continue
+		}
+		if info.Providers == nil && len(t.wires) > 0 {
+			info.Provider = t.provider(t.wires[0])
+		}
+		if !slices.Contains(info.Providers, t.cfg.Name) {
+			info.Providers = append(info.Providers, t.cfg.Name)
+		}
+		e, known := catalog.Lookup(t.declared())
+		cfg := t.of.cfg
+		info.ContextWindow = smallest(info.ContextWindow, cmp.Or(cfg.ContextWindow, e.Context))
+		info.MaxInput = smallest(info.MaxInput, cmp.Or(cfg.ContextWindow, e.MaxInput))
+		info.MaxOutput = smallest(info.MaxOutput, cmp.Or(cfg.MaxOutput, e.MaxOutput))
+		if p := priceOf(cfg, t.declared()); p != nil && info.Price == nil && len(m.members) == 1 {
+			info.Price = &settings.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+		}
+		switch {
+		case known && !met:
+			met, info.Abilities, info.Efforts = true, slices.Clone(e.Flags), slices.Clone(e.Efforts)
+		case known:
+			info.Abilities = slices.DeleteFunc(info.Abilities, func(f string) bool { return !e.Has(f) })
+			info.Efforts = slices.DeleteFunc(info.Efforts, func(f string) bool { return !e.TakesEffort(f) })
+		}
+	}
+	return info
 }
 
 // smallest is the smaller of two limits, of which 0 means that it is not known.

@@ -38,14 +38,17 @@ func New(engine *router.Router) *Handler {
 		return route{router.ScopeAdmin, map[string]http.HandlerFunc{http.MethodPost: f}}
 	}
 	h.routes = map[string]route{
-		"/healthz":            get("", h.healthz),
-		"/readyz":             get("", h.readyz),
-		"/v1/models":          get(router.ScopeInference, h.models),
-		"/api/v1/models":      get(router.ScopeInference, h.models),
-		"/_router/status":     get(router.ScopeAdmin, h.status),
-		"/_router/explain":    post(h.explain),
-		"/admin/backend":      post(h.backend),
-		"/admin/reset-health": post(h.reset),
+		"/healthz":                 get("", h.healthz),
+		"/readyz":                  get("", h.readyz),
+		"/v1/models":               get(router.ScopeInference, h.models),
+		"/api/v1/models":           get(router.ScopeInference, h.models),
+		"/model_group/info":        get(router.ScopeInference, h.modelGroups),
+		"/v1/model_group/info":     get(router.ScopeInference, h.modelGroups),
+		"/api/v1/model_group/info": get(router.ScopeInference, h.modelGroups),
+		"/_router/status":          get(router.ScopeAdmin, h.status),
+		"/_router/explain":         post(h.explain),
+		"/admin/backend":           post(h.backend),
+		"/admin/reset-health":      post(h.reset),
 	}
 	return h
 }
@@ -96,7 +99,7 @@ func (h *Handler) find(path string) (route, bool) {
 	for _, prefix := range []string{"/v1/models/", "/api/v1/models/"} {
 		if id, ok := strings.CutPrefix(path, prefix); ok && id != "" && !strings.Contains(id, ":generate") && !strings.Contains(id, ":stream") {
 			return route{router.ScopeInference, map[string]http.HandlerFunc{
-				http.MethodGet: func(w http.ResponseWriter, req *http.Request) { h.model(w, id) },
+				http.MethodGet: func(w http.ResponseWriter, req *http.Request) { h.model(w, req, id) },
 			}}, true
 		}
 	}

@@ -34,17 +34,23 @@ var endpointTypes = map[string]string{
 	"openai-chat": "openai", "openai-responses": "responses", "anthropic-messages": "anthropic", "gemini": "gemini",
 }
 
-func (h *Handler) cards() []card {
+// offered are the models that the caller may use.
+func (h *Handler) offered(req *http.Request) []router.ModelInfo {
+	caller, _ := h.engine.Authorize(req, router.ScopeInference) // who may not ask at all has been turned away
+	return h.engine.Models(caller.Group)
+}
+
+func (h *Handler) cards(req *http.Request) []card {
 	started := h.engine.Status().StartedAt
 	cards := []card{}
-	for _, m := range h.engine.Models() {
+	for _, m := range h.offered(req) {
 		c := card{
 			ID: m.ID, Object: "model", Created: started.Unix(), OwnedBy: "signalbox", ContextLength: m.ContextWindow,
 			MaxModelLen: m.ContextWindow, Endpoints: []string{}, Type: "model", DisplayName: m.ID,
 			CreatedAt: started.UTC().Format("2006-01-02T15:04:05Z"),
 		}
-		if m.ContextWindow > 0 || m.MaxOutput > 0 {
-			c.Limits = &limits{MaxInput: m.ContextWindow, MaxOutput: m.MaxOutput}
+		if m.MaxInput > 0 || m.MaxOutput > 0 {
+			c.Limits = &limits{MaxInput: m.MaxInput, MaxOutput: m.MaxOutput}
 		}
 		for _, w := range m.Wires {
 			c.Endpoints = append(c.Endpoints, endpointTypes[w])
@@ -56,8 +62,8 @@ func (h *Handler) cards() []card {
 
 // models lists what clients may ask for, in the order of the configuration. A glob is listed as it is written: there is
 // no telling what it stands for.
-func (h *Handler) models(w http.ResponseWriter, _ *http.Request) {
-	cards := h.cards()
+func (h *Handler) models(w http.ResponseWriter, req *http.Request) {
+	cards := h.cards(req)
 	list := map[string]any{"object": "list", "data": cards, "has_more": false}
 	if len(cards) > 0 {
 		list["first_id"], list["last_id"] = cards[0].ID, cards[len(cards)-1].ID
@@ -65,8 +71,8 @@ func (h *Handler) models(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, list)
 }
 
-func (h *Handler) model(w http.ResponseWriter, id string) {
-	cards := h.cards()
+func (h *Handler) model(w http.ResponseWriter, req *http.Request, id string) {
+	cards := h.cards(req)
 	i := slices.IndexFunc(cards, func(c card) bool { return c.ID == id })
 	if i < 0 {
 		router.WriteError(w, &router.Error{Kind: "unknown_model", Status: http.StatusNotFound, Msg: "there is no such model; GET /v1/models lists them"})

@@ -34,6 +34,7 @@ func (c *Config) Validate() []Problem {
 	v.accounts()
 	v.models()
 	v.presets()
+	v.catalogue()
 	v.callers()
 	v.policies()
 	v.telemetry()
