@@ -123,9 +123,9 @@ type Model struct {
 	Targets       []Target `hcl:"target,block"`
 	Defaults      Fields   `hcl:"defaults,optional"`
 	RewriteModel  bool     `hcl:"rewrite_model,optional"`
-	ContextWindow int      `hcl:"context_window,optional"` // tokens, 0 = not told
-	MaxOutput     int      `hcl:"max_output,optional"`     // tokens, 0 = not told
-	Price         *Price   `hcl:"price,block"`
+	ContextWindow int      `hcl:"context_window,optional"` // tokens, 0 = as the catalogue has it
+	MaxOutput     int      `hcl:"max_output,optional"`     // tokens, 0 = as the catalogue has it
+	Price         *Price   `hcl:"price,block"`             // nil = as the catalogue has it, for each target
 	Retry         Retry    `hcl:"retry,block"`
 }
 
