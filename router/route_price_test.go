@@ -12,7 +12,9 @@ import (
 )
 
 // costOf is what the answer of the scripted upstreams costs: 11 tokens of input, 7 of cached input, 5 of output.
-func costOf(input, cacheRead, output float64) float64 { return (11*input + 7*cacheRead + 5*output) / 1e6 }
+func costOf(input, cacheRead, output float64) float64 {
+	return (11*input + 7*cacheRead + 5*output) / 1e6
+}
 
 // What the configuration does not price has the list price of what the upstream is asked for, as long as that is known.
 func TestCatalogueFillsPrices(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/catalog"
 	"github.com/signalbox-llm/signalbox/router/health"
-	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
@@ -223,14 +222,14 @@ type ModelInfo struct {
 	ID            string
 	Glob          bool
 	Wires         []string
-	ContextWindow int             // tokens, 0 = not told
-	MaxInput      int             // tokens, 0 = not told
-	MaxOutput     int             // tokens, 0 = not told
-	Price         *settings.Price // nil = not told, or that of several models
-	Provider      string          // of the first target, as telemetry names it
-	Providers     []string        // names of the upstreams
-	Abilities     []string        // flags of the catalogue
-	Efforts       []string        // reasoning efforts
+	ContextWindow int              // tokens, 0 = not told
+	MaxInput      int              // tokens, 0 = not told
+	MaxOutput     int              // tokens, 0 = not told
+	Price         *telemetry.Price // nil = not known, or that of several models
+	Provider      string           // of the first target, as telemetry names it
+	Providers     []string         // names of the upstreams
+	Abilities     []string         // flags of the catalogue
+	Efforts       []string         // reasoning efforts
 }
 
 // Models lists what callers of a group may ask for, of any if it is empty: presets first, each kind in the order of the
@@ -264,7 +263,7 @@ func (m *model) info(group string) ModelInfo {
 		info.MaxInput = smallest(info.MaxInput, cmp.Or(cfg.ContextWindow, e.MaxInput))
 		info.MaxOutput = smallest(info.MaxOutput, cmp.Or(cfg.MaxOutput, e.MaxOutput))
 		if p := priceOf(cfg, t.declared()); p != nil && info.Price == nil && len(m.members) == 1 {
-			info.Price = &settings.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+			info.Price = p
 		}
 		switch {
 		case known && !met:

@@ -34,10 +34,11 @@ type Entry struct {
 
 // Price is in USD per million tokens.
 type Price struct {
-	Input      float64 `json:"in"`
-	Output     float64 `json:"out"`
-	CacheRead  float64 `json:"read"`  // 0: as Input
-	CacheWrite float64 `json:"write"` // 0: as Input; of the shortest lifetime where there are several
+	Input        float64 `json:"in"`
+	Output       float64 `json:"out"`
+	CacheRead    float64 `json:"read"`     // 0: as Input
+	CacheWrite   float64 `json:"write"`    // 0: as Input
+	CacheWrite1h float64 `json:"write_1h"` // of writes that last for an hour; 0: as CacheWrite
 }
 
 // The flags of a model. The first four are words of Anthropic's Messages API.

@@ -149,7 +149,7 @@ func TestTableIsPlausible(t *testing.T) {
 			t.Errorf("%s: price, caching and output do not go together: %+v", id, e)
 		}
 		if p := e.Price; p != nil && (!(p.Input > 0) || p.Output < p.Input || p.Output > 1000 || p.CacheRead < 0 || p.CacheRead > p.Input ||
-			p.CacheWrite < 0 || p.CacheWrite > 2*p.Input || e.Has(PromptCaching) != (p.CacheRead > 0)) {
+			p.CacheWrite < 0 || p.CacheWrite > 2*p.Input || p.CacheWrite1h < 0 || p.CacheWrite1h > 4*p.Input || p.CacheWrite1h > 0 && p.CacheWrite1h < p.CacheWrite || e.Has(PromptCaching) != (p.CacheRead > 0)) {
 			t.Errorf("%s: %+v", id, *p)
 		}
 		for _, f := range e.Flags {

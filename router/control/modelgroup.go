@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/signalbox-llm/signalbox/router/catalog"
-	"github.com/signalbox-llm/signalbox/router/settings"
+	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
 // modelGroup is one model as LiteLLM's proxy describes it, for clients that look there for costs and abilities.
@@ -52,7 +52,7 @@ func (h *Handler) modelGroups(w http.ResponseWriter, req *http.Request) {
 }
 
 // price tells costs as requests are charged with them: cached tokens without a price of their own cost what input does.
-func (i *modelGroupInfo) price(p *settings.Price) {
+func (i *modelGroupInfo) price(p *telemetry.Price) {
 	if p == nil {
 		return
 	}

@@ -67,6 +67,7 @@ func (v *validator) figures(path string, m *Model) {
 		compare(path+".price.output", p.Output, false, func(e catalog.Entry) []float64 { return []float64{e.Price.Output} })
 		compare(path+".price.cache_read", p.CacheRead, false, func(e catalog.Entry) []float64 { return []float64{e.Price.CacheRead} })
 		compare(path+".price.cache_write", p.CacheWrite, false, func(e catalog.Entry) []float64 { return []float64{e.Price.CacheWrite} })
+		compare(path+".price.cache_write_1h", p.CacheWrite1h, false, func(e catalog.Entry) []float64 { return []float64{e.Price.CacheWrite1h} })
 	}
 }
 
