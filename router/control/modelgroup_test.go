@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -61,9 +62,7 @@ func TestModelGroups(t *testing.T) {
 			"providers": []any{"a"}, "supports_vision": false, "supports_function_calling": false, "supports_reasoning": false,
 			"supports_prompt_caching": false, "supports_adaptive_thinking": false, "supported_reasoning_efforts": []any{},
 		}
-		for k, v := range info {
-			all[k] = v
-		}
+		maps.Copy(all, info)
 		return map[string]any{"model_name": id, "model_info": all}
 	}
 	able := func(info map[string]any) map[string]any {
