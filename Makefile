@@ -16,20 +16,29 @@ BACKENDS = 3
 
 # How long each fuzz target runs in `make fuzz`.
 FUZZTIME ?= 5s
+# How often `make bench` and `make bench-growth` measure everything, for how long each time, and what: all scenarios if empty.
+ROUNDS    ?= 3
+DUR       ?= 4s
+SCENARIOS ?=
+# How many minutes `make bench-growth` watches processor time and memory.
+MINUTES   ?= 10
+# Where `make profile` leaves the profiles.
+PROFILES  ?= bin/profiles
 # The folder of the acceptance exam, a program of its own; without it `make exam` is left out.
 EXAM_DIR ?=
 
 # The seeds of the fuzz targets run with every go test, and the translators are searched for a minute; `make fuzz` searches
 # everything, for as long as one likes.
-CHECKS := build vet format race lint deadcode vulncheck tidy bench grammar e2e exam
+CHECKS := build vet format race lint deadcode vulncheck tidy benchmarks grammar e2e exam
 tool    = go tool -modfile=deploy/tools/$(1).mod $(1)
 compose = VERSION=$(VERSION) SIGNALBOX_CONFIG=$(abspath $(CONFIG)) SIGNALBOX_HOST=$(HOST) SIGNALBOX_PORT=$(PORT) docker compose
 
 .DEFAULT_GOAL := help
-.PHONY: help test verify release demo image up down smoke e2e-stack stack-test $(CHECKS)
+.PHONY: help test verify release demo image up down smoke e2e-stack stack-test bench bench-growth profile bench-tools $(CHECKS)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s
+", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run the tests
 	go test ./...
@@ -75,8 +84,21 @@ grammar: ## look for requests and streams that break the translators, for a minu
 fuzz: ## run each fuzz target for FUZZTIME
 	GOTOOLCHAIN=$(RELEASE_GO) deploy/tools/fuzz $(FUZZTIME)
 
-bench: ## run each benchmark once
+benchmarks: ## run each benchmark once
 	go test -run '^$$' -bench . -benchtime 1x -benchmem ./...
+
+bench-tools:
+	CGO_ENABLED=0 go build $(BUILD) -o bin/ ./cmd/signalbox
+	go build -o bin/ ./deploy/bench ./deploy/bench/profile
+
+bench: bench-tools ## measure the speed beside other proxies, and what must hold under load (half an hour)
+	bin/bench compare -rounds $(ROUNDS) -dur $(DUR) -scenarios "$(SCENARIOS)"
+
+bench-growth: bench-tools ## measure what a request costs as everything grows, and over MINUTES
+	bin/bench growth -rounds $(ROUNDS) -dur $(DUR) -minutes $(MINUTES)
+
+profile: bench-tools ## profile processor, allocations and locks under load, with telemetry
+	bin/bench profile -dur $(DUR) -to "$(PROFILES)"
 
 exam: ## run the acceptance exam in EXAM_DIR against a binary with the race detector
 	deploy/tools/exam "$(EXAM_DIR)"
