@@ -141,6 +141,7 @@ func progress(r result) {
 type start struct {
 	subject string
 	served  time.Duration // from its start to its first answer
+	worked  time.Duration // of that, at work
 	rss     int64         // when idle
 }
 
@@ -157,13 +158,14 @@ func (f *fleet) starts(ctx context.Context, n int) (all []start, err error) {
 			if w.send(ctx, f.numbers.Add(1)) == 0 {
 				return nil, fmt.Errorf("%s does not answer: %v", name, w.seen.faults)
 			}
-			one := start{subject: name, served: time.Since(at)}
+			one := start{subject: name, served: time.Since(at), worked: cpuOf([]int{s.pid})}
 			w.close()
 			pause(ctx, 2*time.Second)
 			one.rss = memoryOf([]int{s.pid})
 			f.end(p)
 			all = append(all, one)
-			fmt.Fprintf(os.Stderr, "%s: first answer after %v, %.1f MB when idle\n", name, one.served.Round(100*time.Microsecond), float64(one.rss)/megabyte)
+			fmt.Fprintf(os.Stderr, "%s: first answer after %v, %v of it at work, %.1f MB when idle\n",
+				name, one.served.Round(100*time.Microsecond), one.worked.Round(100*time.Microsecond), float64(one.rss)/megabyte)
 		}
 	}
 	return all, nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -47,9 +48,9 @@ func run(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	text := "which of these?"
+	lines := []string{"which of these?"}
 	for _, c := range commands() {
-		text += fmt.Sprintf("\n  bench %-9s %s", c.name, c.does)
+		lines = append(lines, fmt.Sprintf("  bench %-9s %s", c.name, c.does))
 	}
-	return errors.New(text)
+	return errors.New(strings.Join(lines, "\n"))
 }

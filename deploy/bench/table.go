@@ -52,11 +52,12 @@ func comparison(wanted []trial, results []result, starts []start) string {
 		if name != reverseProxy {
 			goal = fmt.Sprintf("%s, %d MB", short(coldGoal), idleGoal/megabyte)
 		}
-		served, rss := startOf(starts, name)
-		t = append(t, []string{title, name, "", "", goal, short(served), "", "", fmt.Sprintf("%.1f", float64(rss)/megabyte), ""})
+		one := leastOf(starts, name)
+		t = append(t, []string{title, name, short(one.worked), "", goal, short(one.served), "", "", fmt.Sprintf("%.1f", float64(one.rss)/megabyte), ""})
 		title = ""
 	}
-	return t.String()
+	others := medianOf(results, func(r result) float64 { return r.others })
+	return t.String() + fmt.Sprintf("\nOther work on this machine took %.1f processors meanwhile.\n", others)
 }
 
 func (tr trial) row(title, name string, rs, all []result) []string {
@@ -118,18 +119,18 @@ func of(all []result, scenario, subject string) (found []result) {
 	return found
 }
 
-// startOf is the least of all starts: other work on the machine can only add.
-func startOf(all []start, subject string) (served time.Duration, rss int64) {
+// leastOf is the least of all starts of a subject: other work on the machine can only add.
+func leastOf(all []start, subject string) (least start) {
 	for _, s := range all {
 		if s.subject != subject {
 			continue
 		}
-		if served == 0 {
-			served, rss = s.served, s.rss
+		if least.subject == "" {
+			least = s
 		}
-		served, rss = min(served, s.served), min(rss, s.rss)
+		least.served, least.worked, least.rss = min(least.served, s.served), min(least.worked, s.worked), min(least.rss, s.rss)
 	}
-	return served, rss
+	return least
 }
 
 // faults adds up what went wrong in all rounds.

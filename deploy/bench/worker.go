@@ -17,7 +17,7 @@ type records struct {
 	counting         atomic.Bool // inside the window that is measured
 	requests, chunks atomic.Int64
 	good             atomic.Int64 // answers, also those outside of the window
-	latency, delay   hist // of whole answers; of chunks, from the upstream's write to the client's read
+	latency, delay   hist         // of whole answers; of chunks, from the upstream's write to the client's read
 	mu               sync.Mutex
 	faults           map[string]int64 // outside of the window, too
 }
