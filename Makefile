@@ -91,7 +91,7 @@ bench-tools:
 	CGO_ENABLED=0 go build $(BUILD) -o bin/ ./cmd/signalbox
 	go build -o bin/ ./deploy/bench ./deploy/bench/profile
 
-bench: bench-tools ## measure the speed beside other proxies, and what must hold under load (half an hour)
+bench: bench-tools ## measure the speed beside other proxies, and what must hold under load (a quarter of an hour)
 	bin/bench compare -rounds $(ROUNDS) -dur $(DUR) -scenarios "$(SCENARIOS)"
 
 bench-growth: bench-tools ## measure what a request costs as everything grows, and over MINUTES
