@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// models.json holds list prices and limits as the makers of the models publish them on their price and model pages; only
-// who makes a model and sells it has a price there, so open weights that others host have none. A price is that of the
-// standard tier and of the shortest prompts where it grows with their length; DeepSeek's are those of its peak hours. What
-// is sold cheaper until a date has the price of the version's day.
+// models.json holds list prices and limits. They were gathered by the day of its version from makers' price pages, release notes
+// and public collections of such figures, not all of which are first-hand: who is billed by them sets a price of his own. Only
+// who makes a model and sells it has a price there, so open weights that others host have none. A price is that of the standard
+// tier and of the shortest prompts where it grows with their length; DeepSeek's are those of its peak hours. What is sold
+// cheaper until a date has the price of the version's day.
 //
 // To renew it, go through the makers' pages, change lines, keep them sorted, and set version to the day on which they were
 // read. A line is one model under its normalised id; input stands where less than the context can be sent; flags and efforts

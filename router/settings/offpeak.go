@@ -56,7 +56,7 @@ func (h *hours) on(day int) bool { return h.all || h.days[day] }
 func (o *OffPeak) parse() (h hours, field string, err error) {
 	h.all = strings.TrimSpace(o.Days) == ""
 	for _, part := range parts(o.Days) {
-		from, to, err := ends(part, 1, 7, func(s string) (int, error) { return strconv.Atoi(s) })
+		from, to, err := ends(part, 1, 7, strconv.Atoi)
 		if err != nil {
 			return h, "days", err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-llm/signalbox/router/catalog"
+	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
 // catalogue compares with what is known of models: figures that differ are a warning, and what a model surely refuses is an
@@ -153,7 +154,8 @@ func objection(e *catalog.Entry, u *Upstream, field string, raw json.RawMessage)
 		Type   string `json:"type"`
 		Effort string `json:"effort"`
 	}
-	claude, gpt := e.Maker == "anthropic", e.Maker == "openai" && e.Price != nil
+	// Where a Claude is reached on another wire, what stands between may leave these fields out.
+	claude, gpt := e.Maker == "anthropic" && slices.Contains(u.Wires, string(wire.Messages)), e.Maker == "openai" && e.Price != nil
 	switch field {
 	case "reasoning_effort":
 		if json.Unmarshal(raw, &value.Effort) != nil {
