@@ -20,6 +20,7 @@ type Handler struct {
 	engine *router.Router
 	ready  atomic.Bool
 	routes map[string]route
+	feed   *feed
 }
 
 // route is one path of the control plane.
@@ -30,7 +31,7 @@ type route struct {
 
 // New returns the control plane of an engine. It answers "not ready" until SetReady says otherwise.
 func New(engine *router.Router) *Handler {
-	h := &Handler{engine: engine}
+	h := &Handler{engine: engine, feed: newFeed(engine)}
 	get := func(scope string, f http.HandlerFunc) route {
 		return route{scope, map[string]http.HandlerFunc{http.MethodGet: f, http.MethodHead: f}}
 	}
@@ -49,12 +50,18 @@ func New(engine *router.Router) *Handler {
 		"/_router/explain":         post(h.explain),
 		"/admin/backend":           post(h.backend),
 		"/admin/reset-health":      post(h.reset),
+		"/_router/logs/recent":     get(router.ScopeAdmin, h.recent),
+		"/_router/logs/stream":     {router.ScopeAdmin, map[string]http.HandlerFunc{http.MethodGet: h.stream}},
 	}
 	return h
 }
 
-// SetReady says whether the process takes requests: configuration loaded, listener up, not draining.
-func (h *Handler) SetReady(ready bool) { h.ready.Store(ready) }
+// SetReady says whether the process takes requests: configuration loaded, listener up, not draining. False also ends the
+// streams of those who follow requests from afar, since a server that drains would wait for them.
+func (h *Handler) SetReady(ready bool) {
+	h.ready.Store(ready)
+	h.feed.serve(ready)
+}
 
 // Or serves what belongs to the control plane and hands everything else to next.
 func (h *Handler) Or(next http.Handler) http.Handler {
