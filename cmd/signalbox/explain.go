@@ -22,7 +22,7 @@ import (
 
 // asking is what the command line of explain says.
 type asking struct {
-	url     string // of the running router
+	router  *remote
 	config  string // a configuration instead of it
 	path    string
 	headers http.Header
@@ -32,9 +32,9 @@ type asking struct {
 // explain asks where a request would go: a running router, which knows what rests and who is pinned where, or a
 // configuration, with everybody well and nothing remembered.
 func explain(ctx context.Context, e env, args []string) error {
-	a := asking{url: "http://127.0.0.1:4141", headers: http.Header{}}
+	a := asking{router: newRemote(true), headers: http.Header{}}
 	rest, err := parse(e, "explain", args, func(f *flag.FlagSet) {
-		f.StringVar(&a.url, "url", a.url, "the running router's `URL`; of its admin_listen, if it has one")
+		a.router.flags(f)
 		f.StringVar(&a.config, "config", "", "ask this configuration `file` instead of a running router")
 		f.StringVar(&a.path, "path", "", "the `path` of the request, such as /v1/messages; not needed if FILE has it")
 		f.Func("H", "a `header` of the request, 'NAME: VALUE'; may stand several times", a.addHeader)
@@ -150,48 +150,7 @@ func (a *asking) askRouter(ctx context.Context, _ env, q router.Question) ([]byt
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	url := strings.TrimSuffix(a.url, "/") + "/_router/explain"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(envelope(path, headers, body)))
-	if err != nil {
-		return nil, usageError{err}
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if key := os.Getenv("SIGNALBOX_ADMIN_KEY"); key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, refusal(resp.StatusCode, answer)
-	}
-	return answer, nil
-}
-
-// refusal is what a router said instead of an answer.
-func refusal(status int, body []byte) error {
-	var said struct {
-		Error struct {
-			Message string `json:"message"`
-			Code    string `json:"code"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
-		return fmt.Errorf("the answer is %d %s; is there a Signalbox at that address?", status, http.StatusText(status))
-	}
-	msg := fmt.Sprintf("%d %s: %s", status, said.Error.Code, said.Error.Message)
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		msg += "; this command takes it from SIGNALBOX_ADMIN_KEY"
-	}
-	return errors.New(msg)
+	return a.router.ask(ctx, http.MethodPost, "/_router/explain", envelope(path, headers, body))
 }
 
 // askConfig asks an engine that is made of a configuration for this question alone. It asks nobody whether they are well.
