@@ -34,6 +34,7 @@ func commands() []command {
 		{"check", "FILE", "read a configuration, show what is in it, and exit 1 if it is wrong", check},
 		{"explain", "[-config FILE] [-path PATH] FILE|-", "say where a request would go now, and why; -h tells more", explain},
 		{"chat", "[-model A,B...] [PROMPT|-]", "talk to the models of a running router; -h tells more", chatting},
+		{"tail", "[URL] [-n N] [-max-reconnects N|infinity]", "show the requests of a running router as they come; -h tells more", tail},
 		{"demo", "[--once] [--otlp URL] [--every INTERVAL]", "show a failover on this machine, without any key", demo},
 		{"healthcheck", "[URL]", "exit 0 if a running router is ready", healthcheck},
 		{"version", "", "print the version", printVersion},

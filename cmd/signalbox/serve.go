@@ -35,6 +35,7 @@ type server struct {
 	servers   []*http.Server
 	failed    chan error     // a listener that ended by itself
 	ended     sync.WaitGroup // the watcher
+	console   *requests      // nil where nobody sees one
 }
 
 // serve runs the router until SIGTERM or SIGINT, and reloads on SIGHUP and when the file changes.
@@ -75,7 +76,8 @@ func (s *server) start(ctx context.Context, path string) error {
 	}
 	s.file = file
 	cfg := &file.Config
-	s.log = slog.New(stderrHandler(s.env))
+	s.console = newRequests(s.env.stderr)
+	s.log = slog.New(stderrHandler(s.env, s.console))
 	providers, err := export.Start(ctx, exportConfig(cfg), s.log)
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)
@@ -99,6 +101,7 @@ func (s *server) start(ctx context.Context, path string) error {
 	if err := s.listen(cfg.Server.Listen, public); err != nil {
 		return err
 	}
+	s.console.show(s.engine, s.control)
 	s.control.SetReady(true)
 	s.log.Info("signalbox is ready", "listen", cfg.Server.Listen, "version", versionText(), "upstreams", len(cfg.Upstreams), "models", len(cfg.Models))
 	return nil
@@ -140,6 +143,7 @@ func (s *server) stop() {
 	drained.Wait()
 	s.ended.Wait()
 	s.settle()
+	s.console.stop()
 	s.engine.Close()
 	flush, done := context.WithTimeout(context.Background(), 5*time.Second)
 	defer done()
@@ -230,12 +234,4 @@ func exportConfig(c *settings.Config) export.Config {
 		ServiceName: t.ServiceName, Version: versionText(), Endpoint: t.OTLP.Endpoint, Protocol: t.OTLP.Protocol, Headers: headers,
 		SampleRatio: ratio, Interval: t.Metrics.Interval, PrometheusListen: t.Metrics.PrometheusListen,
 	}
-}
-
-// stderrHandler logs as text to people and as JSON to machines.
-func stderrHandler(e env) slog.Handler {
-	if isTerminal(e.stderr) {
-		return slog.NewTextHandler(e.stderr, nil)
-	}
-	return slog.NewJSONHandler(e.stderr, nil)
 }

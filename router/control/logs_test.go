@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -233,9 +234,7 @@ func TestRecent(t *testing.T) {
 			f := map[string]any{
 				"id": id, "type": "end", "at": at, "wire": "openai-chat", "path": "/v1/chat/completions", "key": "ops", "stream": false, "duration_ms": 0.0,
 			}
-			for k, v := range more {
-				f[k] = v
-			}
+			maps.Copy(f, more)
 			return f
 		}
 		served := base(2, map[string]any{

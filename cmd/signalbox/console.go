@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/signalbox-llm/signalbox/cmd/internal/live"
+	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/control"
+)
+
+// requests is what people see of the requests of this process. A nil one shows nothing.
+type requests struct {
+	screen  *live.Screen
+	style   live.Style
+	done    chan struct{}
+	running sync.WaitGroup
+}
+
+// newRequests returns nil where w is read by machines.
+func newRequests(w io.Writer) *requests {
+	if !isTerminal(w) && !colours(w) {
+		return nil
+	}
+	r := &requests{screen: live.NewScreen(w, nil), style: live.Style{Colours: colours(w)}, done: make(chan struct{})}
+	if isTerminal(w) && os.Getenv("TERM") != "dumb" {
+		r.screen.Width = func() int { return terminalWidth(w) }
+	}
+	return r
+}
+
+// stderrHandler logs as text to people, above the footer, and as JSON to machines.
+func stderrHandler(e env, r *requests) slog.Handler {
+	if r == nil {
+		return slog.NewJSONHandler(e.stderr, nil)
+	}
+	return live.WithoutRequests(slog.NewTextHandler(r.screen, nil))
+}
+
+// show begins to show requests; stop must be called in the end.
+func (r *requests) show(engine *router.Router, plane *control.Handler) {
+	if r == nil {
+		return
+	}
+	w := live.Watch{Screen: r.screen, Style: r.style, Follower: plane.Follow(), Status: engine.Status}
+	r.running.Go(func() { w.Run(r.done) })
+}
+
+// stop shows what is left and takes the footer away.
+func (r *requests) stop() {
+	if r == nil {
+		return
+	}
+	close(r.done)
+	r.running.Wait()
+}
