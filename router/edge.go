@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/translate/wire"
@@ -29,16 +31,7 @@ type visitKey struct{}
 // edge builds the handler around the engine. An answer that must not end cleanly is aborted out here: a panic that
 // passed through the instrumentation would cost the span its route and status.
 func (r *Router) edge() http.Handler {
-	traced := otelhttp.NewHandler(http.HandlerFunc(r.guarded), "",
-		otelhttp.WithTracerProvider(r.opts.tracers), otelhttp.WithMeterProvider(r.opts.meters),
-		otelhttp.WithPropagators(propagator),
-		otelhttp.WithServerName(r.snap.Load().cfg.Server.Listen), // or whatever a client writes into Host would be a label
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return !r.snap.Load().trusted() }),
-		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string {
-			v, _ := req.Context().Value(visitKey{}).(*visit)
-			return req.Method + " " + v.route.Wire.Template(v.route.Op)
-		}),
-	)
+	traced := r.instrumented(http.HandlerFunc(r.guarded))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		upstream, path := pinnedPath(req.URL.EscapedPath())
 		route, ok := wire.Match(path)
@@ -54,6 +47,29 @@ func (r *Router) edge() http.Handler {
 			panic(http.ErrAbortHandler)
 		}
 	})
+}
+
+// instrumented puts the HTTP instrumentation around a handler, unless nobody listens.
+func (r *Router) instrumented(h http.Handler) http.Handler {
+	tracers, meters := r.opts.tracers, r.opts.meters
+	switch {
+	case tracers == nil && meters == nil:
+		return h
+	case tracers == nil: // what is nil would make it take the global one
+		tracers = nooptrace.NewTracerProvider()
+	case meters == nil:
+		meters = noopmetric.NewMeterProvider()
+	}
+	return otelhttp.NewHandler(h, "",
+		otelhttp.WithTracerProvider(tracers), otelhttp.WithMeterProvider(meters),
+		otelhttp.WithPropagators(propagator),
+		otelhttp.WithServerName(r.snap.Load().cfg.Server.Listen), // or whatever a client writes into Host would be a label
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return !r.snap.Load().trusted() }),
+		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string {
+			v, _ := req.Context().Value(visitKey{}).(*visit)
+			return req.Method + " " + v.route.Wire.Template(v.route.Op)
+		}),
+	)
 }
 
 // nobody is what a path names that means to name an upstream and does not: no upstream has a slash in its name.

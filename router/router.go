@@ -20,8 +20,10 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/signalbox-llm/signalbox/router/affinity"
 	"github.com/signalbox-llm/signalbox/router/health"
@@ -94,12 +96,24 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 // WithAffinityStore sets where the pins of sessions are kept; the default is memory.
 func WithAffinityStore(s affinity.Store) Option { return func(o *options) { o.pins = s } }
 
+// hush takes providers that record nothing for none, so that nothing is done for them: HTTP instrumentation costs as much when
+// nobody listens.
+func (o *options) hush() {
+	if _, ok := o.tracers.(nooptrace.TracerProvider); ok {
+		o.tracers = nil
+	}
+	if _, ok := o.meters.(noopmetric.MeterProvider); ok {
+		o.meters = nil
+	}
+}
+
 // New builds an engine from a configuration. The error joins one error for everything that is wrong with it.
 func New(cfg settings.Config, opts ...Option) (*Router, error) {
 	o := options{now: time.Now, logger: slog.Default(), pins: affinity.NewMemory(affinity.Policy{}), random: rand.Float64}
 	for _, opt := range opts {
 		opt(&o)
 	}
+	o.hush()
 	tel, err := telemetry.New(o.tracers, o.meters, o.logs)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)

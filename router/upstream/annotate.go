@@ -26,6 +26,9 @@ func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 			span.SetAttributes(attribute.Int(telemetry.AttrHTTPResend, d.sends-1))
 		}
 	}
+	if err := d.lighten(r); err != nil {
+		return nil, d.wrap(ctx, err)
+	}
 	d.progress.Store(asking)
 	d.send()
 	resp, err := a.base.RoundTrip(r)

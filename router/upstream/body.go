@@ -1,8 +1,11 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 )
@@ -15,6 +18,7 @@ type payload struct {
 	segments [][]byte
 	refs     atomic.Int64
 	done     func()
+	newest   *reader
 }
 
 // release gives up one reference; the last one frees the segments.
@@ -27,6 +31,7 @@ func (p *payload) release() {
 // open returns a reader of the whole body. It must not be called once the last reference is gone.
 func (p *payload) open() (io.Reader, error) {
 	r := &reader{payload: p, segments: p.segments}
+	p.newest = r
 	for _, s := range p.segments {
 		r.left += len(s)
 	}
@@ -45,6 +50,7 @@ type reader struct {
 	offset   int
 	left     int
 	closed   bool
+	lent     bool // the segments are written by someone else; reading only counts them
 }
 
 // Len returns the number of bytes left: go-retryablehttp takes the Content-Length from it.
@@ -62,6 +68,11 @@ func (r *reader) Read(p []byte) (n int, err error) {
 	}
 	if r.left == 0 {
 		return 0, io.EOF
+	}
+	if r.lent {
+		n = min(len(p), r.left)
+		r.left -= n
+		return n, nil
 	}
 	for n < len(p) && r.left > 0 {
 		c := copy(p[n:], r.segments[0][r.offset:])
@@ -85,4 +96,81 @@ func (r *reader) Close() error {
 	return nil
 }
 
-var _ io.ReadCloser = (*reader)(nil)
+// lend gives the whole body to somebody who writes it without a copy, and who must say when that is done; nil if reading
+// has begun or ended. The reference keeps the segments although Close may come meanwhile.
+func (r *reader) lend() (all net.Buffers, done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.lent || r.offset > 0 || len(r.segments) != len(r.payload.segments) {
+		return nil, nil
+	}
+	r.lent = true
+	r.payload.refs.Add(1)
+	return append(all, r.segments...), r.payload.release
+}
+
+// joined is up to which size, in bytes, a body is copied to leave in one write with its headers: a second write, and the
+// upstream's second read, cost more than the copy.
+const joined = 8 << 10
+
+// direct is a request body as net/http gets it. What the instrumentation has put around the reader counts its bytes.
+type direct struct {
+	io.ReadCloser
+	own *reader
+}
+
+// lighten makes the body of a send cheap to write. net/http takes only its own readers to be in memory and flushes the
+// headers before any other.
+func (d *dispatch) lighten(r *http.Request) error {
+	switch {
+	case r.Body == nil || r.Body == http.NoBody || d.newest == nil:
+	case d.call.Length > joined:
+		r.Body = &direct{r.Body, d.newest}
+	default:
+		all := make([]byte, d.call.Length)
+		_, err := io.ReadFull(r.Body, all)
+		_ = r.Body.Close() // it is memory
+		if err != nil {
+			return err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(all))
+	}
+	return nil
+}
+
+// conn is a connection that takes a body as it lies in memory: one system call instead of a buffer that is filled and
+// emptied time and again.
+type conn struct{ net.Conn }
+
+// ReadFrom implements io.ReaderFrom, for net/http's copy of a body of known length.
+func (c conn) ReadFrom(r io.Reader) (int64, error) {
+	if l, ok := r.(*io.LimitedReader); ok {
+		if d, ok := l.R.(*direct); ok {
+			if all, done := d.own.lend(); all != nil {
+				defer done()
+				return d.write(c.Conn, all, l)
+			}
+		}
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r)
+}
+
+func (d *direct) write(to io.Writer, all net.Buffers, l *io.LimitedReader) (int64, error) {
+	segments := append(net.Buffers(nil), all...) // writing consumes the list
+	n, err := all.WriteTo(to)
+	l.N -= n
+	if err != nil {
+		return n, err
+	}
+	for _, s := range segments {
+		if _, err := io.ReadFull(d.ReadCloser, s); err != nil { // counts, and leaves s alone
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+var (
+	_ io.ReadCloser = (*reader)(nil)
+	_ io.ReaderFrom = conn{}
+)

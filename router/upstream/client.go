@@ -47,6 +47,7 @@ type Client struct {
 
 // New returns a client with an empty pool.
 func New(cfg Config) *Client {
+	silent := cfg.TracerProvider == nil && cfg.MeterProvider == nil
 	// What is nil would make otelhttp take the global one.
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = nooptrace.NewTracerProvider()
@@ -58,13 +59,16 @@ func New(cfg Config) *Client {
 		cfg.Propagator = propagation.NewCompositeTextMapPropagator()
 	}
 	c := &Client{config: cfg, tracer: cfg.TracerProvider.Tracer(telemetry.Scope), base: newTransport(cfg)}
-	traced := otelhttp.NewTransport(
-		annotate{c.base},
-		otelhttp.WithTracerProvider(cfg.TracerProvider),
-		otelhttp.WithMeterProvider(cfg.MeterProvider),
-		otelhttp.WithPropagators(cfg.Propagator),
-		otelhttp.WithSpanNameFormatter(spanName),
-	)
+	var traced http.RoundTripper = annotate{c.base}
+	if !silent { // it costs as much when nobody listens
+		traced = otelhttp.NewTransport(
+			annotate{c.base},
+			otelhttp.WithTracerProvider(cfg.TracerProvider),
+			otelhttp.WithMeterProvider(cfg.MeterProvider),
+			otelhttp.WithPropagators(cfg.Propagator),
+			otelhttp.WithSpanNameFormatter(spanName),
+		)
+	}
 	c.retry = &retryablehttp.Client{
 		HTTPClient: &http.Client{
 			// Embedding hides CloseIdleConnections, which go-retryablehttp calls after each failure.
@@ -117,7 +121,13 @@ func newTransport(cfg Config) *http.Transport {
 	}
 	if cfg.Dial == nil {
 		dialer := net.Dialer{Timeout: cfg.Connect, KeepAlive: 30 * time.Second}
-		t.Proxy, t.DialContext = http.ProxyFromEnvironment, dialer.DialContext
+		t.Proxy, t.DialContext = http.ProxyFromEnvironment, func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return conn{c}, nil
+		}
 		return t
 	}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
