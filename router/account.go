@@ -41,18 +41,26 @@ func (x *exchange) account() {
 	x.closeSpan(overhead.Seconds())
 	now := x.r.opts.now()
 	x.r.recent.add(x.snap.cfg.Server.RecentRequests, Recent{
-		Call: x.call, TraceID: traceID(x.span), At: now, Wire: wireName, Model: modelID, Session: sessionHashOf(x), Kind: o.decision,
+		Call: x.call, TraceID: x.trace, At: now, Wire: wireName, Model: modelID, Session: x.hash, Kind: o.decision,
 		Upstream: o.upstream, UpstreamModel: o.model, Status: o.status, Attempts: o.attempts, DurationMS: milliseconds(duration),
 	})
 	x.log(modelID, wireName, duration.Seconds())
-	x.tell(PhaseCompleted, now, nil, func(e *Event) {
-		if o.upstream != "" {
-			e.Upstream, e.Index, e.UpstreamModel = o.upstream, o.index, o.model
-		}
-		e.Model = modelID
-		e.Attempts, e.Decision, e.Outcome, e.Status, e.ErrorClass = o.attempts, o.decision, o.result, o.status, o.class
-		e.Duration, e.FirstChunk, e.Usage, e.Cost = duration, o.firstChunk, o.usage, o.cost
-	})
+	x.completed(now, modelID, duration)
+}
+
+// completed tells observers that the request has ended.
+func (x *exchange) completed(now time.Time, modelID string, duration time.Duration) {
+	if !x.watched() {
+		return
+	}
+	o, e := &x.outcome, x.event(PhaseCompleted, now, nil)
+	if o.upstream != "" {
+		e.Upstream, e.Index, e.UpstreamModel = o.upstream, o.index, o.model
+	}
+	e.Model = modelID
+	e.Attempts, e.Decision, e.Outcome, e.Status, e.ErrorClass = o.attempts, o.decision, o.result, o.status, o.class
+	e.Duration, e.FirstChunk, e.Usage, e.Cost = duration, o.firstChunk, o.usage, o.cost
+	x.r.emit(e)
 }
 
 // panicked notes how a request ends that is unwound by a panic: cut on purpose, which is noted already, or by a fault
@@ -71,25 +79,27 @@ func (x *exchange) panicked(p any) {
 // closeSpan puts the outcome on the route span, and the failure that the client saw on the server span too.
 func (x *exchange) closeSpan(overhead float64) {
 	o := &x.outcome
-	x.span.SetAttributes(
+	x.notes.add(
 		attribute.String(telemetry.AttrDecision, o.decision),
 		attribute.String(telemetry.AttrOutcome, o.result),
 		attribute.Int(telemetry.AttrAttempts, o.attempts),
 		attribute.Float64(telemetry.AttrOverhead, overhead),
 	)
 	if o.upstream != "" {
-		x.span.SetAttributes(attribute.String(telemetry.AttrUpstream, o.upstream))
+		x.notes.add(attribute.String(telemetry.AttrUpstream, o.upstream))
 	}
 	if o.firstChunk > 0 {
-		x.span.SetAttributes(attribute.Float64(telemetry.AttrFirstChunk, o.firstChunk.Seconds()))
+		x.notes.add(attribute.Float64(telemetry.AttrFirstChunk, o.firstChunk.Seconds()))
 	}
 	switch o.result {
 	case telemetry.OutcomeFailed, telemetry.OutcomeRejected:
 		setError(x.span, o.errorType, o.class)
 		setErrorType(trace.SpanFromContext(x.req.Context()), o.errorType, o.class)
 	case telemetry.OutcomeCancelled:
-		x.span.SetAttributes(attribute.String(telemetry.AttrErrorClass, o.class))
+		x.notes.add(attribute.String(telemetry.AttrErrorClass, o.class))
 	}
+	x.notes.tell(x.span)
+	x.notes = nil
 	x.span.End()
 }
 
@@ -161,9 +171,11 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	o := &x.outcome
 	o.upstream, o.index, o.model = a.t.cfg.Name, a.t.index, a.t.asks(x.asked)
 	o.usage, o.usageKnown, o.cost = usage, known, a.cost
-	x.tell(PhaseAttemptEnd, now, a, func(e *Event) {
+	if x.watched() {
+		e := x.event(PhaseAttemptEnd, now, a)
 		e.Outcome, e.ErrorClass, e.Duration, e.FirstChunk, e.Usage, e.Cost = outcome, v.Class, now.Sub(a.start), a.firstChunk, usage, a.cost
-	})
+		x.r.emit(e)
+	}
 	if outcome == telemetry.AttemptFailedOver {
 		o.usage, o.usageKnown, o.cost = telemetry.NoUsage(), false, telemetry.Cost{}
 		a.leave(v)
@@ -213,15 +225,21 @@ func (x *exchange) arrived(t *target) {
 	}
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFailover, attribute.String(telemetry.AttrFrom, x.left),
 		attribute.String(telemetry.AttrTo, t.cfg.Name), attribute.String(telemetry.AttrErrorClass, x.leftClass))
-	x.tell(PhaseFailover, x.r.opts.now(), nil, func(e *Event) { e.Upstream, e.Index, e.ErrorClass = t.cfg.Name, t.index, x.leftClass })
+	if x.watched() {
+		e := x.event(PhaseFailover, x.r.opts.now(), nil)
+		e.Upstream, e.Index, e.ErrorClass = t.cfg.Name, t.index, x.leftClass
+		x.r.emit(e)
+	}
 	x.left = ""
 }
 
 // describe puts on the attempt's span what the answer told.
 func (a *attempt) describe(v verdict.Verdict, outcome string, usage telemetry.Usage, known bool) {
 	s, f := a.span, &a.facts
-	attrs := make([]attribute.KeyValue, 0, 16)
-	attrs = append(attrs, attribute.String(telemetry.AttrAttemptOutcome, outcome))
+	if a.notes == nil {
+		return
+	}
+	attrs := append(a.notes.list, attribute.String(telemetry.AttrAttemptOutcome, outcome))
 	if f.ID != "" {
 		attrs = append(attrs, attribute.String(telemetry.AttrResponseID, clip(f.ID, 256)))
 	}
@@ -250,7 +268,9 @@ func (a *attempt) describe(v verdict.Verdict, outcome string, usage telemetry.Us
 	if v.Code != "" {
 		attrs = append(attrs, attribute.String(telemetry.AttrProviderError, clip(v.Code, 64)))
 	}
-	s.SetAttributes(attrs...)
+	a.notes.list = attrs
+	a.notes.tell(s)
+	a.notes = nil
 	switch v.Move {
 	case verdict.Serve:
 	case verdict.Stop:

@@ -28,6 +28,7 @@ type attempt struct {
 	lease  *health.Lease
 	span   trace.Span
 	ctx    context.Context //nolint:containedctx // lives exactly as long as the attempt
+	notes  *notes          // for the span, nil if it is not recorded
 	watch  *upstream.Watch
 	rec    *telemetry.TargetRecorder
 	start  time.Time
@@ -190,8 +191,9 @@ func (a *attempt) open() {
 	x.arrived(a.t)
 	a.start = x.r.opts.now()
 	op := operation(a.w, x.route.Op)
-	a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(
+	a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, clientSpan...)
+	if a.notes = newNotes(a.span); a.notes != nil {
+		a.notes.add(
 			attribute.String(telemetry.AttrOperation, op),
 			attribute.String(telemetry.AttrProvider, a.t.provider(a.w)),
 			attribute.String(telemetry.AttrRequestModel, clip(a.t.asks(x.asked), 256)),
@@ -202,13 +204,21 @@ func (a *attempt) open() {
 			attribute.String(telemetry.AttrModel, x.model.id),
 			attribute.Int(telemetry.AttrAttemptNumber, a.number),
 			attribute.String(telemetry.AttrAttemptReason, a.reason),
-		))
-	a.span.SetAttributes(x.parameters()...)
+		)
+		x.parameters(a.notes)
+	}
 	a.ctx, a.watch = upstream.NewWatch(a.ctx)
 	a.capture = x.newCapture(a.ctx)
 	a.t.rec.Active(a.ctx, 1)
-	x.tell(PhaseAttemptStart, a.start, a, func(e *Event) { e.Decision = x.outcome.decision })
+	if x.watched() {
+		e := x.event(PhaseAttemptStart, a.start, a)
+		e.Decision = x.outcome.decision
+		x.r.emit(e)
+	}
 }
+
+// clientSpan is how spans of attempts are begun.
+var clientSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)}
 
 // close gives everything back, whatever happened: the place at the target, the probe lease, the buffers.
 func (a *attempt) close() {
@@ -219,6 +229,7 @@ func (a *attempt) close() {
 	}
 	a.lease.Release()
 	a.t.rec.Active(a.x.ctx, -1)
+	a.notes.tell(a.span) // if nothing was settled
 	a.span.End()
 }
 
@@ -228,9 +239,9 @@ func (a *attempt) run() verdict.Evidence {
 	if err != nil {
 		return a.transport(err)
 	}
-	a.span.SetAttributes(attribute.Int(telemetry.AttrHTTPStatus, resp.StatusCode))
+	a.notes.add(attribute.Int(telemetry.AttrHTTPStatus, resp.StatusCode))
 	if id := providerRequestID(resp.Header); id != "" {
-		a.span.SetAttributes(attribute.String(telemetry.AttrProviderRequest, id))
+		a.notes.add(attribute.String(telemetry.AttrProviderRequest, id))
 	}
 	a.t.quota.note(resp.Header)
 	a.ans = &answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header, dropped: a.droppedHeader()}

@@ -19,7 +19,9 @@ func (a *attempt) commit() error {
 	now := x.r.opts.now()
 	x.outcome.firstChunk = now.Sub(x.start)
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
-	x.tell(PhaseCommitted, now, a, nil)
+	if x.watched() {
+		x.r.emit(x.event(PhaseCommitted, now, a))
+	}
 	if a.ans.stream {
 		a.watch.Cap(a.t.cfg.Timeouts.Stream)
 	}

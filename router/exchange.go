@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/signalbox-llm/signalbox/router/health"
@@ -26,9 +28,12 @@ type exchange struct {
 	ctx    context.Context    //nolint:containedctx // lives exactly as long as the request
 	cancel context.CancelFunc // of request_timeout, nil if there is none
 	span   trace.Span
+	notes  *notes // for the span, nil if it is not recorded
 	snap   *snapshot
 	start  time.Time
 	call   string
+	trace  string // id of the trace, "" if there is none
+	hash   string // of the session's key, "" if there is none
 	key    string // name of the caller's auth key
 
 	group    string // of upstreams that the caller may use, "" = all
@@ -116,10 +121,44 @@ func (x *exchange) open() {
 	}
 	x.outcome.decision, x.outcome.usage = telemetry.DecisionNone, telemetry.NoUsage()
 	x.ctx, x.span = x.r.tel.Tracer().Start(x.req.Context(), telemetry.SpanRoute)
+	x.notes, x.trace = newNotes(x.span), traceID(x.span)
 	if limit := x.snap.cfg.Server.RequestTimeout; limit > 0 {
 		x.ctx, x.cancel = context.WithTimeoutCause(x.ctx, limit, errRequestTimeout)
 	}
-	x.tell(PhaseReceived, x.start, nil, nil)
+	if x.watched() {
+		x.r.emit(x.event(PhaseReceived, x.start, nil))
+	}
+}
+
+// notes gather what is to be said of a span, which is told when it ends: each telling costs the span a larger list. Methods of
+// nil do nothing.
+type notes struct{ list []attribute.KeyValue }
+
+var notePool = sync.Pool{New: func() any { return &notes{make([]attribute.KeyValue, 0, 40)} }}
+
+func newNotes(span trace.Span) *notes {
+	if !span.IsRecording() {
+		return nil
+	}
+	n, _ := notePool.Get().(*notes)
+	return n
+}
+
+func (n *notes) add(attrs ...attribute.KeyValue) {
+	if n != nil {
+		n.list = append(n.list, attrs...)
+	}
+}
+
+// tell puts all on the span. Nothing can be noted any more.
+func (n *notes) tell(span trace.Span) {
+	if n == nil {
+		return
+	}
+	span.SetAttributes(n.list...)
+	clear(n.list)
+	n.list = n.list[:0]
+	notePool.Put(n)
 }
 
 // await runs something that waits for the client or an upstream, so that the time is not counted as the router's own.
@@ -193,16 +232,14 @@ func (r *Router) OnEvent(f func(Event)) {
 	}
 }
 
-// tell tells observers of a point in the request's life, and of the attempt that it concerns (nil: of none); more adds what
-// else is known. Without observers nothing is done.
-func (x *exchange) tell(p Phase, now time.Time, a *attempt, more func(*Event)) {
-	list := x.r.observers.Load()
-	if list == nil {
-		return
-	}
+// watched reports whether anybody observes events.
+func (x *exchange) watched() bool { return x.r.observers.Load() != nil }
+
+// event begins one about the request and the attempt that it concerns, nil for none.
+func (x *exchange) event(p Phase, now time.Time, a *attempt) Event {
 	e := Event{
-		Phase: p, Time: now, Call: x.call, TraceID: traceID(x.span), Wire: string(x.route.Wire.Name), Route: x.route.Wire.Template(x.route.Op), Stream: x.streaming,
-		Key: x.key, Client: x.client, Session: sessionHashOf(x), Agent: clip(x.session.Agent, 256), Index: -1,
+		Phase: p, Time: now, Call: x.call, TraceID: x.trace, Wire: string(x.route.Wire.Name), Route: x.route.Wire.Template(x.route.Op), Stream: x.streaming,
+		Key: x.key, Client: x.client, Session: x.hash, Agent: clip(x.session.Agent, 256), Index: -1,
 	}
 	if x.model != nil {
 		e.Model = x.model.id
@@ -210,11 +247,14 @@ func (x *exchange) tell(p Phase, now time.Time, a *attempt, more func(*Event)) {
 	if a != nil {
 		e.Upstream, e.Index, e.UpstreamModel, e.Attempt = a.t.cfg.Name, a.t.index, a.t.asks(x.asked), a.number
 	}
-	if more != nil {
-		more(&e)
-	}
-	for _, f := range *list {
-		x.r.notify(f, e)
+	return e
+}
+
+func (r *Router) emit(e Event) {
+	if list := r.observers.Load(); list != nil {
+		for _, f := range *list {
+			r.notify(f, e)
+		}
 	}
 }
 

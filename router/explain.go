@@ -96,7 +96,7 @@ func (r *Router) Explain(ctx context.Context, q Question) (*Explanation, *Error)
 func (x *exchange) explain() *Explanation {
 	e := &Explanation{
 		Model: x.model.id, Wire: string(x.route.Wire.Name), Client: x.client, Decision: x.outcome.decision, Strategy: x.model.strategy,
-		Session: ExplainedKey{Source: x.session.Source, Hash: sessionHashOf(x), Agent: x.session.Agent, Kind: string(x.session.Kind)},
+		Session: ExplainedKey{Source: x.session.Source, Hash: x.hash, Agent: x.session.Agent, Kind: string(x.session.Kind)},
 		Plan:    []ExplainedStep{},
 	}
 	for i, t := range x.plan {

@@ -35,7 +35,9 @@ func (x *exchange) identify() error {
 		return invalid("invalid_body", "the model's id is too long")
 	}
 	x.streaming = x.route.Wire.WantsStream(&x.object, x.route)
-	x.session = x.sessionOf()
+	if x.session = x.sessionOf(); x.session.ID != "" {
+		x.hash = sessionHash(x.session.ID)
+	}
 	if x.conversation = x.session.ID; x.key != "" && x.session.ID != "" {
 		x.conversation = x.key + "\x00" + x.session.ID
 	}
@@ -59,45 +61,41 @@ func (x *exchange) identifyClient() {
 
 // describe puts what is now known of the request on its span.
 func (x *exchange) describe() {
-	if !x.span.IsRecording() {
+	if x.notes == nil {
 		return
 	}
-	x.span.SetAttributes(
+	x.notes.add(
 		attribute.String(telemetry.AttrWire, string(x.route.Wire.Name)),
 		attribute.String(telemetry.AttrCall, x.call),
 		attribute.String(telemetry.AttrClientModel, clip(x.asked, 256)),
 		attribute.Bool(telemetry.AttrStream, x.streaming),
 	)
 	if x.key != "" {
-		x.span.SetAttributes(attribute.String(telemetry.AttrKey, x.key))
+		x.notes.add(attribute.String(telemetry.AttrKey, x.key))
 	}
 	if x.client != "" {
-		x.span.SetAttributes(attribute.String(telemetry.AttrClientType, x.client))
+		x.notes.add(attribute.String(telemetry.AttrClientType, x.client))
 	}
 	if x.session.ID == "" {
 		return
 	}
-	x.span.SetAttributes(
+	x.notes.add(
 		attribute.String(telemetry.AttrSessionSource, x.session.Source),
-		attribute.String(telemetry.AttrSessionHash, sessionHash(x.session.ID)),
+		attribute.String(telemetry.AttrSessionHash, x.hash),
 	)
 	if s := x.session.Source; s != "prefix" && s != "user" { // the one is derived and says nothing to the client, the other names a person
-		x.span.SetAttributes(attribute.String(telemetry.AttrConversation, clip(x.session.ID, 256)))
+		x.notes.add(attribute.String(telemetry.AttrConversation, clip(x.session.ID, 256)))
 	}
 	if x.session.Agent != "" {
-		x.span.SetAttributes(attribute.String(telemetry.AttrAgent, clip(x.session.Agent, 256)))
+		x.notes.add(attribute.String(telemetry.AttrAgent, clip(x.session.Agent, 256)))
 	}
 }
 
 // generates reports whether the request makes a model write, rather than count.
 func (x *exchange) generates() bool { return x.route.Op == wire.Generate }
 
-// parameters are the request's settings that the conventions for generative AI name.
-func (x *exchange) parameters() []attribute.KeyValue {
-	if !x.span.IsRecording() {
-		return nil
-	}
-	var out []attribute.KeyValue
+// parameters notes the request's settings that the conventions for generative AI name.
+func (x *exchange) parameters(to *notes) {
 	for _, p := range requestParameters {
 		raw := x.object.Value(p.field)
 		if raw == nil {
@@ -105,13 +103,12 @@ func (x *exchange) parameters() []attribute.KeyValue {
 		}
 		if f, err := strconv.ParseFloat(string(raw), 64); err == nil {
 			if p.whole {
-				out = append(out, attribute.Int64(p.key, int64(f)))
+				to.add(attribute.Int64(p.key, int64(f)))
 			} else {
-				out = append(out, attribute.Float64(p.key, f))
+				to.add(attribute.Float64(p.key, f))
 			}
 		}
 	}
-	return out
 }
 
 var requestParameters = []struct {

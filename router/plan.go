@@ -189,10 +189,7 @@ func (x *exchange) inspect() {
 			x.skipped(t, b)
 		}
 	}
-	if !x.span.IsRecording() {
-		return
-	}
-	x.span.SetAttributes(
+	x.notes.add(
 		attribute.String(telemetry.AttrModel, x.model.id),
 		attribute.String(telemetry.AttrStrategy, x.model.strategy),
 		attribute.Int(telemetry.AttrEligible, len(x.plan)-x.cooling),

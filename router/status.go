@@ -337,11 +337,4 @@ func scopeOf(model string) string {
 	return telemetry.ScopeTarget
 }
 
-func sessionHashOf(x *exchange) string {
-	if x.session.ID == "" {
-		return ""
-	}
-	return sessionHash(x.session.ID)
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

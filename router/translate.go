@@ -71,7 +71,7 @@ func (a *attempt) tellTranslated() {
 	if a.tr == nil {
 		return
 	}
-	a.span.SetAttributes(attribute.String(telemetry.AttrTranslated, a.pairName()))
+	a.notes.add(attribute.String(telemetry.AttrTranslated, a.pairName()))
 	r := a.tr.Report()
 	a.rec.Translated(a.ctx, len(r.Dropped))
 	if len(r.Dropped)+len(r.Changed) == 0 {
