@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/signalbox-llm/signalbox/router/secrets"
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
@@ -20,26 +21,34 @@ type File struct {
 	Path   string
 	Source []byte
 
-	seen map[string]digest // what this and the files that file() reads held, by path
+	sources secrets.Sources   // where env() and secret() look; the .env is that of the first Load
+	seen    map[string]digest // what this and the files that it refers to held, by path
 }
 
-// Load reads a file and the environment it refers to. The File is never nil.
-func Load(path string) (*File, hcl.Diagnostics) {
+// Load reads a file and what it refers to: the environment, the managed secrets and the .env beside it. The File is never
+// nil.
+func Load(path string) (*File, hcl.Diagnostics) { return loadFrom(path, secrets.Open(path, os.LookupEnv)) }
+
+func loadFrom(path string, sources secrets.Sources) (*File, hcl.Diagnostics) {
 	src, err := os.ReadFile(path)
 	if err != nil {
-		f := &File{Path: path, seen: map[string]digest{path: {}}}
+		f := &File{Path: path, sources: sources, seen: map[string]digest{path: {}}}
 		return f, hcl.Diagnostics{failure(startOf(path), "Configuration cannot be read", err.Error()+".")}
 	}
-	return Parse(src, path, os.LookupEnv)
+	return parseFrom(src, path, sources)
 }
 
-// Parse reads src, which has come from the file called filename; env looks up environment variables. All mistakes are
-// reported, ordered by where they stand. The File is never nil.
+// Parse reads src, which has come from the file called filename; env looks up environment variables. No .env is read. All
+// mistakes are reported, ordered by where they stand. The File is never nil.
 func Parse(src []byte, filename string, env func(string) (string, bool)) (*File, hcl.Diagnostics) {
-	f := &File{Path: filename, Source: src, seen: map[string]digest{filename: digestOf(src)}}
+	return parseFrom(src, filename, secrets.WithoutDotEnv(filename, env))
+}
+
+func parseFrom(src []byte, filename string, sources secrets.Sources) (*File, hcl.Diagnostics) {
+	f := &File{Path: filename, Source: src, sources: sources, seen: map[string]digest{filename: digestOf(src)}}
 	parsed, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
 	if !diags.HasErrors() {
-		diags = append(diags, f.decode(parsed.Body.(*hclsyntax.Body), env)...)
+		diags = append(diags, f.decode(parsed.Body.(*hclsyntax.Body))...)
 	}
 	slices.SortStableFunc(diags, func(a, b *hcl.Diagnostic) int {
 		return cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte)
@@ -49,12 +58,12 @@ func Parse(src []byte, filename string, env func(string) (string, bool)) (*File,
 }
 
 // decode fills f.Config and checks it.
-func (f *File) decode(body *hclsyntax.Body, env func(string) (string, bool)) hcl.Diagnostics {
+func (f *File) decode(body *hclsyntax.Body) hcl.Diagnostics {
 	if len(body.Attributes) == 0 && len(body.Blocks) == 0 {
 		return hcl.Diagnostics{failure(startOf(f.Path), "Empty configuration", "The file says nothing.")}
 	}
 	d := &decoder{ranges: map[string]hcl.Range{"": startOf(f.Path)}, failed: map[string]bool{}}
-	body = d.locals(body, &functions{env, f})
+	body = d.locals(body, &functions{of: f})
 	start, _ := settings.Profile(d.profile(body)) // Of an unknown one Validate tells.
 	f.Config, d.fresh = start.Config, freshFrom(&start)
 	d.body(body, nil, reflectOf(&f.Config), "")

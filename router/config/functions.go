@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +14,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/signalbox-llm/signalbox/router/secrets"
 )
 
 // origin marks a value with where it came from, for Secret.Origin.
@@ -35,8 +36,8 @@ func originOf(v cty.Value) string {
 
 // functions are those that expressions can call.
 type functions struct {
-	env func(string) (string, bool)
-	of  *File
+	of      *File
+	managed func() (secrets.Book, error) // nil until it is wanted
 }
 
 func (f *functions) table() map[string]function.Function {
@@ -62,31 +63,6 @@ func text(first function.Parameter, more *function.Parameter, impl func(args []s
 			return impl(words)
 		},
 	})
-}
-
-// variableName is what the name of an environment variable looks like. Anything else may be a key in the wrong place.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-func (f *functions) variable(args []string) (cty.Value, error) {
-	name := args[0]
-	if !variableName.MatchString(name) {
-		return cty.NilVal, errors.New("the argument is not the name of an environment variable")
-	}
-	if len(args) > 2 {
-		return cty.NilVal, errors.New("it takes a name and a default, no more")
-	}
-	value, set := f.env(name)
-	switch {
-	case value != "":
-		return cty.StringVal(value).Mark(origin("env " + name)), nil
-	case len(args) == 2 && args[1] == "":
-		return cty.StringVal("").Mark(origin("env " + name)), nil
-	case len(args) == 2: // The default stands in the file, so it is as literal as any.
-		return cty.StringVal(args[1]), nil
-	case set:
-		return cty.NilVal, fmt.Errorf("environment variable %s is set but empty", name)
-	}
-	return cty.NilVal, fmt.Errorf("environment variable %s is not set", name)
 }
 
 // file reads relative to the folder of the configuration file.
@@ -136,10 +112,6 @@ func cause(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-func (f *functions) secret([]string) (cty.Value, error) {
-	return cty.NilVal, errors.New("managed secrets are not available yet; use env or file")
 }
 
 // locals evaluates the locals blocks of a file, each value when it is first needed, and returns the rest of the body.

@@ -29,8 +29,8 @@ type digest [sha256.Size]byte
 
 func digestOf(content []byte) digest { return sha256.Sum256(content) }
 
-// Watch loads the file of f again whenever its content, or that of a file it reads by file(), has changed, and whenever
-// force receives; it hands what it read to reload, with the errors that came with it. It returns when ctx ends. Files may
+// Watch loads the file of f again whenever its content, or that of a file it reads by file() or of the managed secrets if
+// it asks for one, has changed, and whenever force receives; it hands what it read to reload, with the errors that came with it. It returns when ctx ends. Files may
 // be replaced in any way: written over, renamed over, deleted and made again, or by turning a symbolic link anywhere on
 // their path.
 func Watch(ctx context.Context, f *File, force <-chan struct{}, log *slog.Logger, reload func(*File, hcl.Diagnostics)) {
@@ -69,7 +69,7 @@ func (p pace) watch(ctx context.Context, f *File, force <-chan struct{}, log *sl
 		case <-ticker.C:
 		}
 		if forced || f.changed() {
-			next, diags := Load(f.Path)
+			next, diags := loadFrom(f.Path, f.sources)
 			f = next
 			reload(next, diags)
 			quiet.Reset(p.settle) // A link may have turned while its new folder was not watched.
@@ -81,8 +81,11 @@ func (p pace) watch(ctx context.Context, f *File, force <-chan struct{}, log *sl
 func (f *File) changed() bool {
 	for path, before := range f.seen {
 		read := readInput
-		if path == f.Path {
+		switch path {
+		case f.Path:
 			read = os.ReadFile
+		case f.sources.Store.Path():
+			read = func(string) ([]byte, error) { return f.sources.Store.Content() }
 		}
 		now := digest{}
 		if content, err := read(path); err == nil {
