@@ -35,6 +35,8 @@ func commands() []command {
 		{"explain", "[-config FILE] [-path PATH] FILE|-", "say where a request would go now, and why; -h tells more", explain},
 		{"chat", "[-model A,B...] [PROMPT|-]", "talk to the models of a running router; -h tells more", chatting},
 		{"tail", "[URL] [-n N] [-max-reconnects N|infinity]", "show the requests of a running router as they come; -h tells more", tail},
+		{"init", "[-o FILE] [-force]", "write a configuration for the keys that the environment has", initialise},
+		{"secret", "set NAME | list | unset NAME  [-config FILE] [-file FILE]", "keep keys by name, set from standard input", secret},
 		{"demo", "[--once] [--otlp URL] [--every INTERVAL]", "show a failover on this machine, without any key", demo},
 		{"healthcheck", "[URL]", "exit 0 if a running router is ready", healthcheck},
 		{"version", "", "print the version", printVersion},

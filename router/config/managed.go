@@ -76,7 +76,11 @@ func (f *functions) secret(args []string) (cty.Value, error) {
 	}
 	value, ok := book.Lookup(name)
 	if !ok {
-		return cty.NilVal, fmt.Errorf("%s has no %s; store it with: signalbox secret set %s", f.of.sources.Store.Path(), name, name)
+		advice := "store it with: signalbox secret set " + name
+		if _, owner := f.of.sources.Owned(name, book); owner != secrets.Nobody { // There, setting it is refused.
+			advice = fmt.Sprintf("env(%q) would find one (%s)", name, owner)
+		}
+		return cty.NilVal, fmt.Errorf("%s has no %s; %s", f.of.sources.Store.Path(), name, advice)
 	}
 	return cty.StringVal(value).Mark(origin("secret " + name)), nil
 }
