@@ -36,9 +36,12 @@ func secret(_ context.Context, e env, args []string) error {
 		return usageError{errors.New("set, list or unset is wanted")}
 	}
 	word := args[0]
-	names := map[string]int{"set": 1, "unset": 1, "list": 0}
-	want, ok := names[word]
-	if !ok {
+	want := 1
+	switch word {
+	case "list":
+		want = 0
+	case "set", "unset":
+	default:
 		return usageError{errors.New("set, list or unset is wanted")}
 	}
 	k, rest, err := newKeeper(e, args[1:])
@@ -48,7 +51,7 @@ func secret(_ context.Context, e env, args []string) error {
 	case len(rest) > want && word == "set": // Not repeated: it is the secret, most likely.
 		return usageError{errors.New("one name is wanted; the value is read from standard input, never from the command line")}
 	case len(rest) != want:
-		return usageError{fmt.Errorf("%s takes %d name", word, want)}
+		return usageError{fmt.Errorf("%s takes %s", word, []string{"no name", "one name"}[want])}
 	}
 	if k.book, err = k.sources.Store.Read(); err != nil {
 		return err

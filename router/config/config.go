@@ -27,7 +27,9 @@ type File struct {
 
 // Load reads a file and what it refers to: the environment, the managed secrets and the .env beside it. The File is never
 // nil.
-func Load(path string) (*File, hcl.Diagnostics) { return loadFrom(path, secrets.Open(path, os.LookupEnv)) }
+func Load(path string) (*File, hcl.Diagnostics) {
+	return loadFrom(path, secrets.Open(path, os.LookupEnv))
+}
 
 func loadFrom(path string, sources secrets.Sources) (*File, hcl.Diagnostics) {
 	src, err := os.ReadFile(path)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,27 @@ func TestFiles(t *testing.T) {
 				t.Log("\n" + out.String())
 			}
 		})
+	}
+}
+
+// TestWarningsSayWhatToDo: what a warning is about and why is of little use to those who do not know what would be right.
+func TestWarningsSayWhatToDo(t *testing.T) {
+	advice := regexp.MustCompile(`\. (Add|Enable|Leave|Rename|Take|Use) [^.]*\S.*\.$`)
+	told := 0
+	for _, path := range files(t) {
+		_, diags := parse(t, path)
+		for _, d := range diags {
+			if d.Severity != hcl.DiagWarning {
+				continue
+			}
+			told++
+			if !advice.MatchString(d.Detail) {
+				t.Errorf("%s:%d: %q has no advice: %q", path, d.Subject.Start.Line, d.Summary, d.Detail)
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("no file has a warning")
 	}
 }
 

@@ -24,7 +24,7 @@ type watching struct {
 	t       *testing.T
 	dir     string
 	force   chan struct{}
-	reloads chan string // the first upstream's name, or the first error
+	reloads chan string // the first upstream's name and provider, or the first error
 }
 
 // watch writes a file by prepare, which returns its path, and watches it.
@@ -44,7 +44,7 @@ func watch(t *testing.T, p pace, prepare func(w *watching) string) *watching {
 				w.reloads <- diags[0].Error()
 				return
 			}
-			w.reloads <- f.Config.Upstreams[0].Name
+			w.reloads <- strings.TrimSpace(f.Config.Upstreams[0].Name + " " + f.Config.Upstreams[0].Provider)
 		})
 	}()
 	t.Cleanup(func() {

@@ -97,7 +97,7 @@ func TestWrite(t *testing.T) {
 	want := `dir/config.hcl:1:1: warning: Unused upstream "a"
    1 | upstream "a" {
      | ^^^^^^^^^^^^
-  No model has a target on it.
+  No model has a target on it. Add one to a model, or take the upstream out.
 
 dir/config.hcl:2:2: error: Invalid base_url
    2 | 	base_url = "x" …
@@ -105,7 +105,7 @@ dir/config.hcl:2:2: error: Invalid base_url
   It must be an absolute URL that begins with "http://" or "https://".
 
 dir/config.hcl:3:3: warning: Literal api_key
-  Whoever reads the file has it. Use env("NAME") or file("path").
+  Whoever reads the file has it. Use secret("NAME") after signalbox secret set NAME, or env("NAME"), or file("path").
 
 dir/config.hcl:7:10: error: Unknown upstream "b"
    7 |   target "b" {

@@ -187,10 +187,13 @@ func (v *validator) callers() {
 		v.name(path+".name", "client", c.Name)
 		v.unique(path, "client", c.Name, seen)
 		if c.UserAgent == "" {
-			v.warn(path, fmt.Sprintf("Client %q matches nothing", c.Name), "Without user_agent no request is of this type.")
+			v.warn(path, fmt.Sprintf("Client %q matches nothing", c.Name), `Without user_agent no request is of this type. Add one, such as user_agent = "claude-cli/*", or take the block out.`)
 		}
 	}
 }
+
+// literalAdvice is told where a key stands in the file.
+const literalAdvice = `Whoever reads the file has it. Use secret("NAME") after signalbox secret set NAME, or env("NAME"), or file("path").`
 
 // credential checks that a secret can travel in a header, and warns of one that stands in the file.
 func (v *validator) credential(path string, s Secret) {
@@ -198,7 +201,7 @@ func (v *validator) credential(path string, s Secret) {
 		v.fail(path, "Unusable "+lastName(path), "It has characters that no header can carry, such as a line break, or space around it.")
 	}
 	if s.Origin() == "literal" {
-		v.warn(path, "Literal "+lastName(path), `Whoever reads the file has it. Use env("NAME") or file("path").`)
+		v.warn(path, "Literal "+lastName(path), literalAdvice)
 	}
 }
 
@@ -261,7 +264,7 @@ func (v *validator) telemetry() {
 	}
 	v.oneOf("telemetry.capture", t.Capture, "off", "failed", "all")
 	if t.Capture == "failed" || t.Capture == "all" {
-		v.warn("telemetry.capture", "Contents in telemetry", "Prompts and answers go to whoever receives or stores log records.")
+		v.warn("telemetry.capture", "Contents in telemetry", "Prompts and answers go to whoever receives or stores log records. Leave capture at off unless they may have them.")
 	}
 }
 

@@ -25,7 +25,7 @@ func (v *validator) models() {
 		v.id(path+".id", "model", m.ID)
 		v.unique(path, "model", m.ID, seen)
 		if presets[m.ID] {
-			v.warn(path, fmt.Sprintf("Model %q is hidden", m.ID), "A preset has the same id and is what clients get.")
+			v.warn(path, fmt.Sprintf("Model %q is hidden", m.ID), "A preset has the same id and is what clients get. Rename one of the two, unless the preset is to stand in front of it.")
 		}
 		v.order(path, m.Strategy, m.AffinityPool)
 		v.fields(path+".defaults", m.Defaults)
@@ -75,7 +75,7 @@ func (v *validator) targets(path string, m *Model) {
 		v.fail(path, "Every weight is 0", `Strategy "weighted" draws among targets with a weight; 0 means failover only.`)
 	}
 	if !enabled && known {
-		v.warn(path, fmt.Sprintf("Model %q cannot be served", m.ID), "Every upstream of its targets has enabled = false.")
+		v.warn(path, fmt.Sprintf("Model %q cannot be served", m.ID), "Every upstream of its targets has enabled = false. Enable one, or take the model out.")
 	}
 }
 
@@ -153,7 +153,7 @@ func (v *validator) dropped() {
 			for _, layer := range layers {
 				if _, set := layer[name]; set && !told[at] && name != "model" {
 					told[at] = true
-					v.warn(at, fmt.Sprintf("Field %q is set and dropped", name), "A layer gives it a value, and this takes it away again.")
+					v.warn(at, fmt.Sprintf("Field %q is set and dropped", name), "A layer gives it a value, and this takes it away again. Leave it out of one of the two.")
 				}
 			}
 		}
@@ -225,7 +225,7 @@ func (v *validator) acyclic(path, id string) {
 	switch text := strings.Join(way, " → ") + "."; {
 	case way == nil:
 	case v.cfg.Profile == "switchblade":
-		v.warn(path, summary, text+" The way is cut where it comes back.")
+		v.warn(path, summary, text+" The way is cut where it comes back. Take the last name out of the models that it stands in.")
 	default:
 		v.fail(path, summary, text)
 	}
@@ -276,7 +276,7 @@ func (v *validator) order(path, name string, pool int) {
 	case pool == 0:
 		v.fail(path, "Invalid affinity_pool", "It must be 1 or more.")
 	case pool > 1 && known && !kind.Pooled:
-		v.warn(path, "Unused affinity_pool", fmt.Sprintf("Strategy %q has no pool.", name))
+		v.warn(path, "Unused affinity_pool", fmt.Sprintf("Strategy %q has no pool. Leave affinity_pool out, or use the strategy affinity.", name))
 	}
 }
 

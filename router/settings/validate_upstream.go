@@ -29,7 +29,7 @@ func (v *validator) accounts() {
 			v.fail(path+".name", "Upstream named by a number", "Numbers stand for positions in the file; give it a name with a letter.")
 		}
 		if !used[u.Name] {
-			v.warn(path, fmt.Sprintf("Unused upstream %q", u.Name), "No model has a target on it.")
+			v.warn(path, fmt.Sprintf("Unused upstream %q", u.Name), "No model has a target on it. Add one to a model, or take the upstream out.")
 		}
 		v.upstream(path, u)
 	}
@@ -129,7 +129,7 @@ func (v *validator) headers(path string, headers map[string]Secret, forbidden []
 			v.fail(at, "Unusable header value", "It has characters that no header can carry, such as a line break, or space around it.")
 		}
 		if value.Origin() == "literal" && slices.ContainsFunc(CredentialHeaders, known) {
-			v.warn(at, "Literal key", `Whoever reads the file has it. Use env("NAME") or file("path").`)
+			v.warn(at, "Literal key", literalAdvice)
 		}
 	}
 }

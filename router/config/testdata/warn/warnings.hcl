@@ -1,5 +1,9 @@
 defaults = { top_p = 1 }
 
+telemetry {
+  capture = "failed" # WARN: Contents in telemetry
+}
+
 upstream "a" {
   base_url = "http://models.lan:8000/v1" # WARN: Key over plain http
   wires    = ["openai-chat"]
