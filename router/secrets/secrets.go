@@ -159,8 +159,8 @@ func (s Store) Unset(name, base string, now time.Time) error {
 
 // change writes what edit makes of the secrets, and keeps what was there.
 func (s Store) change(base string, now time.Time, edit func(map[string]string) error) error {
-	if real, err := filepath.EvalSymlinks(s.path); err == nil { // Otherwise a link would be replaced by a file.
-		s.path = real
+	if target, err := filepath.EvalSymlinks(s.path); err == nil { // Otherwise a link would be replaced by a file.
+		s.path = target
 	}
 	past, err := s.history()
 	if err != nil {
