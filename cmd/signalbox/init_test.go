@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/signalbox-llm/signalbox/router/catalog"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
@@ -102,6 +103,24 @@ func TestFindAccounts(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestInitModelsExist: names that init proposes get out of date, which the catalogue tells.
+func TestInitModelsExist(t *testing.T) {
+	var names []string
+	for _, p := range providers {
+		names = append(names, p.ask, p.standIn)
+	}
+	for _, m := range sketchOf("OPENROUTER_API_KEY").models {
+		for _, target := range m.targets {
+			names = append(names, target[1])
+		}
+	}
+	for _, name := range names {
+		if _, known := catalog.Lookup(name); name != "" && !known {
+			t.Errorf("the catalogue has no %s", name)
+		}
 	}
 }
 

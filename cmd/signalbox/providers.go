@@ -33,11 +33,11 @@ var providers = []provider{
 	{name: "anthropic", keys: []string{"ANTHROPIC_API_KEY"}, base: "https://api.anthropic.com", wires: []string{messagesWire}, ask: "claude-sonnet-4-5"},
 	{
 		name: "openai", keys: []string{"OPENAI_API_KEY"}, base: "https://api.openai.com/v1",
-		wires: []string{chatWire, responsesWire}, ask: "gpt-5.1", standIn: "gpt-5.1",
+		wires: []string{chatWire, responsesWire}, ask: "gpt-5.5", standIn: "gpt-5.5",
 	},
 	{
 		name: "openrouter", keys: []string{"OPENROUTER_API_KEY"}, base: "https://openrouter.ai/api/v1",
-		wires: []string{chatWire, responsesWire, messagesWire}, auth: "bearer", models: []string{"*/*"}, ask: "gpt-5.1",
+		wires: []string{chatWire, responsesWire, messagesWire}, auth: "bearer", models: []string{"*/*"}, ask: "gpt-5.5",
 	},
 	{
 		name: "gemini", keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, base: "https://generativelanguage.googleapis.com/v1beta",
@@ -45,19 +45,19 @@ var providers = []provider{
 	},
 	{
 		name: "deepseek", keys: []string{"DEEPSEEK_API_KEY"}, base: "https://api.deepseek.com", wires: []string{chatWire},
-		messages: "https://api.deepseek.com/anthropic", models: []string{"deepseek-*"}, ask: "deepseek-chat",
+		messages: "https://api.deepseek.com/anthropic", models: []string{"deepseek-*"}, ask: "deepseek-v4-flash",
 	},
 	{
 		name: "moonshot", keys: []string{"MOONSHOT_API_KEY"}, base: "https://api.moonshot.ai/v1", wires: []string{chatWire},
-		messages: "https://api.moonshot.ai/anthropic", models: []string{"kimi-*", "moonshot-*"}, ask: "kimi-k2.5", standIn: "kimi-k2.5",
+		messages: "https://api.moonshot.ai/anthropic", models: []string{"kimi-*", "moonshot-*"}, ask: "kimi-k2.6", standIn: "kimi-k2.6",
 	},
 	{
 		name: "zai", keys: []string{"ZAI_API_KEY"}, base: "https://api.z.ai/api/paas/v4", wires: []string{chatWire},
-		messages: "https://api.z.ai/api/anthropic", models: []string{"glm-*"}, ask: "glm-4.6", standIn: "glm-4.6",
+		messages: "https://api.z.ai/api/anthropic", models: []string{"glm-*"}, ask: "glm-5.1", standIn: "glm-5.1",
 	},
 	{
 		name: "xai", keys: []string{"XAI_API_KEY"}, base: "https://api.x.ai/v1", wires: []string{chatWire, responsesWire},
-		models: []string{"grok-*"}, ask: "grok-4", standIn: "grok-4",
+		models: []string{"grok-*"}, ask: "grok-4.5", standIn: "grok-4.5",
 	},
 	{
 		name: "mistral", keys: []string{"MISTRAL_API_KEY"}, base: "https://api.mistral.ai/v1", wires: []string{chatWire},

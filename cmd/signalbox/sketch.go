@@ -39,7 +39,7 @@ func newSketch(accounts []account) *sketch {
 		s.upstreams = append(s.upstreams, sketched{a, a.wires})
 	}
 	s.claude()
-	s.model("Codex and others ask for these.", "gpt-*", slices.Concat(s.of("openai", ""), s.of("openrouter", "openai/gpt-5.1")))
+	s.model("Codex and others ask for these.", "gpt-*", slices.Concat(s.of("openai", ""), s.of("openrouter", "openai/gpt-5.5")))
 	for i := range providers {
 		for _, id := range providers[i].models {
 			s.model("", id, s.of(providers[i].name, ""))

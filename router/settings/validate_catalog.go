@@ -57,7 +57,7 @@ func (v *validator) figures(path string, m *Model) {
 			return
 		}
 		v.warn(path, fmt.Sprintf("Known otherwise: %s is %s here, %s", lastName(path), strconv.FormatFloat(said, 'f', -1, 64), strings.Join(others, ", ")),
-			"The catalogue of "+catalog.Version()+" differs. What stands here counts; left out, the catalogue does.")
+			"The catalogue of "+catalog.Version()+" differs. Leave it out to have the catalogue's, unless what stands here is meant: it counts.")
 	}
 	compare(path+".context_window", float64(m.ContextWindow), true, func(e catalog.Entry) []float64 {
 		return []float64{float64(e.Context), float64(e.MaxInput)}
