@@ -28,7 +28,7 @@ const (
 	geminiWire    = "gemini"
 )
 
-// providers are asked for in this order. Their addresses are those of their own API documentation.
+// providers stand in the order in which their accounts come into the file, and are tried where one stands in for another.
 var providers = []provider{
 	{name: "anthropic", keys: []string{"ANTHROPIC_API_KEY"}, base: "https://api.anthropic.com", wires: []string{messagesWire}, ask: "claude-sonnet-4-5"},
 	{
