@@ -63,11 +63,18 @@ func (x *exchange) authenticate() error {
 		x.key, x.group = rc.Key, rc.Group
 		return nil
 	}
-	key, err := x.snap.authorize(x.req, ScopeInference)
-	if key != nil {
-		x.key, x.group = key.Name, key.Group
-	}
+	c, err := x.r.authorize(x.snap, x.req, ScopeInference)
+	x.key, x.group = c.Key, c.Group
 	return err
+}
+
+// Keyring knows inference keys that are issued while the router runs. It is asked for every key that the configuration
+// does not have.
+type Keyring interface {
+	// Find returns the name and the group of a key; ok is false if it was never issued, or revoked.
+	Find(key string) (name, group string, ok bool)
+	// Active reports whether keys are issued at all. Nobody gets in without a key then, even if none is configured.
+	Active() bool
 }
 
 // The scopes of a key. Admin implies inference.
@@ -82,23 +89,21 @@ type Caller struct {
 	Group string // that the caller is restricted to; empty = all upstreams
 }
 
-// Authorize checks a request's key against the configuration in force and tells whose it is. Without any keys configured
-// everybody may do everything.
+// Authorize checks a request's key against the configuration in force and the keyring, and tells whose it is. Without any
+// keys configured or issued everybody may do everything.
 func (r *Router) Authorize(req *http.Request, scope string) (Caller, *Error) {
-	key, err := r.snap.Load().authorize(req, scope)
-	switch {
-	case err != nil:
+	c, err := r.authorize(r.snap.Load(), req, scope)
+	if err != nil {
 		return Caller{}, asError(err)
-	case key == nil:
-		return Caller{}, nil
 	}
-	return Caller{Key: key.Name, Group: key.Group}, nil
+	return c, nil
 }
 
-// authorize finds the key of a request that may do what scope says; nil if nobody needs one.
-func (s *snapshot) authorize(req *http.Request, scope string) (*settings.Key, error) {
-	if len(s.cfg.Auth.Keys) == 0 {
-		return nil, nil
+// authorize finds who sent a request and may do what scope says.
+func (r *Router) authorize(s *snapshot, req *http.Request, scope string) (Caller, error) {
+	ring := r.opts.keys
+	if len(s.cfg.Auth.Keys) == 0 && s.cfg.Auth.IssuedKeysFile == "" && (ring == nil || !ring.Active()) {
+		return Caller{}, nil
 	}
 	given, forbidden := credentials(req), false
 	for _, c := range given {
@@ -107,11 +112,19 @@ func (s *snapshot) authorize(req *http.Request, scope string) (*settings.Key, er
 			if !k.Secret.Matches(c) {
 				continue
 			}
-			if scope == ScopeAdmin && k.Scope != ScopeAdmin {
-				forbidden = true
-				continue
+			if scope != ScopeAdmin || k.Scope == ScopeAdmin {
+				return Caller{k.Name, k.Group}, nil
 			}
-			return k, nil
+			forbidden = true
+		}
+		if ring == nil {
+			continue
+		}
+		if name, group, ok := ring.Find(c); ok {
+			if scope != ScopeAdmin {
+				return Caller{name, group}, nil
+			}
+			forbidden = true
 		}
 	}
 	e := &Error{Kind: "unauthorized", Status: http.StatusUnauthorized, class: telemetry.ClassUnauthenticated}
@@ -123,7 +136,7 @@ func (s *snapshot) authorize(req *http.Request, scope string) (*settings.Key, er
 	default:
 		e.Msg = "the key is not known here"
 	}
-	return nil, e
+	return Caller{}, e
 }
 
 // cookies belong between the client and the router, where they can hold a key too.

@@ -77,13 +77,11 @@ func (r *Router) Explain(ctx context.Context, q Question) (*Explanation, *Error)
 		r: r, req: req, route: route, upstream: upstream, ctx: ctx, span: trace.SpanFromContext(context.Background()), snap: r.snap.Load(),
 		start: r.opts.now(), body: &body{bytes: q.Body},
 	}
-	key, err := x.snap.authorize(req, ScopeInference)
-	switch {
-	case key != nil:
-		x.key, x.group = key.Name, key.Group
-	case err != nil && len(credentials(req)) > 0:
+	c, err := r.authorize(x.snap, req, ScopeInference)
+	if err != nil && len(credentials(req)) > 0 {
 		return nil, asError(err) // nobody gets an answer with that key
 	}
+	x.key, x.group = c.Key, c.Group
 	for _, step := range []func() error{x.findUpstream, x.identify, x.findModel} {
 		if err := step(); err != nil {
 			return nil, asError(err)

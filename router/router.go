@@ -64,6 +64,7 @@ type options struct {
 	logs    log.LoggerProvider
 	session func(*http.Request) string
 	pins    affinity.Store
+	keys    Keyring
 	random  func() float64
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -106,6 +107,9 @@ func (o *options) hush() {
 		o.meters = nil
 	}
 }
+
+// WithKeyring sets where keys are looked for that the configuration does not have; the default is nowhere.
+func WithKeyring(k Keyring) Option { return func(o *options) { o.keys = k } }
 
 // New builds an engine from a configuration. The error joins one error for everything that is wrong with it.
 func New(cfg settings.Config, opts ...Option) (*Router, error) {

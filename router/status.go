@@ -24,7 +24,7 @@ type Status struct {
 }
 
 // UpstreamStatus is one account. Times are absent where there is nothing to tell; RemainingMS is -1 for a cooling that
-// ends only by hand.
+// ends only by hand. What JSON leaves out is for GET /health.
 type UpstreamStatus struct {
 	Index         int            `json:"index"`
 	Name          string         `json:"name"`
@@ -40,9 +40,10 @@ type UpstreamStatus struct {
 	ProbeInFlight bool           `json:"probe_in_flight"`
 	LastError     *LastError     `json:"last_error,omitempty"`
 	Targets       []TargetStatus `json:"targets"`
+	Failures      int            `json:"-"` // of the account since its last success
 }
 
-// LastError is the newest failure of an account.
+// LastError is the newest failure of an account or a target.
 type LastError struct {
 	Type   string    `json:"type"`
 	Status int       `json:"status"`
@@ -58,6 +59,8 @@ type TargetStatus struct {
 	RemainingMS   int64      `json:"remaining_ms"`
 	Failures      int        `json:"failures"`
 	ProbeInFlight bool       `json:"probe_in_flight"`
+	Manual        bool       `json:"-"`
+	LastError     *LastError `json:"-"`
 }
 
 // Recent is one request that has ended.
@@ -91,15 +94,14 @@ func (r *Router) Status() Status {
 		u := UpstreamStatus{
 			Index: a.index, Name: a.cfg.Name, URL: a.cfg.BaseURL, Wires: a.cfg.Wires, State: v.State, Reason: string(v.Reason),
 			Since: timeOrNil(v.Since), Until: timeOrNil(v.Until), RemainingMS: remaining(v.Remaining, v.Manual), Manual: v.Manual,
-			InFlight: v.InFlight, ProbeInFlight: v.ProbeInFlight, Targets: []TargetStatus{},
-		}
-		if v.LastError != nil {
-			u.LastError = &LastError{Type: v.LastError.Type, Status: v.LastError.Status, At: v.LastError.At}
+			InFlight: v.InFlight, ProbeInFlight: v.ProbeInFlight, Targets: []TargetStatus{}, Failures: v.Fails,
+			LastError: (*LastError)(v.LastError),
 		}
 		for _, t := range v.Targets {
 			u.Targets = append(u.Targets, TargetStatus{
 				Model: t.Model, State: t.State, Reason: string(t.Reason), Until: timeOrNil(t.Until),
-				RemainingMS: remaining(t.Remaining, t.Manual), Failures: t.Failures, ProbeInFlight: t.ProbeInFlight,
+				RemainingMS: remaining(t.Remaining, t.Manual), Failures: t.Failures, ProbeInFlight: t.ProbeInFlight, Manual: t.Manual,
+				LastError: (*LastError)(t.LastError),
 			})
 		}
 		out.Upstreams = append(out.Upstreams, u)

@@ -82,6 +82,9 @@ func (e *Lease) Fail(now time.Time, f Failure) []Cooling {
 		return nil // it was about another key or URL
 	}
 	scope, fixed := p.scope(&f)
+	if t := a.targets[e.model]; t != nil {
+		t.lastError = a.lastError
+	}
 	switch scope {
 	case ScopeSession:
 		return e.exclude(p, now, &f)
@@ -89,6 +92,7 @@ func (e *Lease) Fail(now time.Time, f Failure) []Cooling {
 		return e.cool(nil, p, now, &f, ScopeAccount)
 	}
 	t := a.target(e.model)
+	t.lastError = a.lastError
 	out := e.cool(nil, p, now, &f, ScopeTarget)
 	if fixed {
 		return out

@@ -48,8 +48,9 @@ type account struct {
 // target is one model at an account.
 type target struct {
 	rest
-	failed  time.Time // newest failure that may be the whole account's
-	limited time.Time // newest rate limit
+	failed    time.Time // newest failure that may be the whole account's
+	limited   time.Time // newest rate limit
+	lastError *LastError
 }
 
 // exclusion is a session that leaves a model alone.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LastError is the newest failure of an account.
+// LastError is the newest failure of an account or a target.
 type LastError struct {
 	Type   string // telemetry's error.type
 	Status int    // HTTP status, 0 if there was no response
@@ -41,6 +41,7 @@ type TargetView struct {
 	Manual        bool
 	Failures      int // since the last success
 	ProbeInFlight bool
+	LastError     *LastError
 }
 
 // View describes all accounts in the order of the configuration, each with the configured targets in their order and
@@ -74,9 +75,12 @@ func (a *account) view(p *Policy, now time.Time) UpstreamView {
 	strange := slices.Sorted(maps.Keys(a.targets))
 	strange = slices.DeleteFunc(strange, func(model string) bool { return slices.Contains(a.declared, model) })
 	for _, model := range slices.Concat(a.declared, strange) {
-		t := a.targets[model].view(now)
-		t.Model = model
-		v.Targets = append(v.Targets, t)
+		t := a.targets[model]
+		w := t.view(now)
+		if w.Model = model; t.lastError != nil {
+			w.LastError = new(*t.lastError)
+		}
+		v.Targets = append(v.Targets, w)
 	}
 	return v
 }

@@ -15,10 +15,10 @@ func TestView(t *testing.T) {
 	got := b.View(b.after(15 * time.Second).now)
 	want := []UpstreamView{
 		{Name: "a", State: StateHealthy, LastError: &LastError{"404", 404, start}, Targets: []TargetView{
-			{Model: "opus", State: StateCooling, Reason: RateLimit, Since: start, Until: start.Add(time.Minute), Remaining: 45 * time.Second, Failures: 1},
+			{Model: "opus", State: StateCooling, Reason: RateLimit, Since: start, Until: start.Add(time.Minute), Remaining: 45 * time.Second, Failures: 1, LastError: &LastError{"429", 429, start}},
 			{Model: "sonnet", State: StateHealthy},
 			{Model: "haiku", State: StateHealthy},
-			{Model: "asked", State: StateCooling, Reason: ModelMissing, Since: start, Until: start.Add(5 * time.Minute), Remaining: 285 * time.Second, Failures: 1},
+			{Model: "asked", State: StateCooling, Reason: ModelMissing, Since: start, Until: start.Add(5 * time.Minute), Remaining: 285 * time.Second, Failures: 1, LastError: &LastError{"404", 404, start}},
 		}},
 		{Name: "b", State: StateHealthy, Targets: []TargetView{{Model: "opus", State: StateHealthy}}},
 	}

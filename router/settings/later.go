@@ -9,7 +9,6 @@ type unavailable struct {
 
 // later lists them all; the release that brings one deletes its line.
 var later = []unavailable{
-	once("auth.issued_keys_file", func(c *Config) bool { return c.Auth.IssuedKeysFile != "" }),
 	once("passthrough", func(c *Config) bool { return c.Passthrough != nil }),
 	once("state.kind", func(c *Config) bool { return c.State.Kind == "redis" }),
 	once("usage", func(c *Config) bool { return c.Usage != nil }),

@@ -141,7 +141,8 @@ func (v *validator) listener(path, address string) {
 		v.fail(path, "Invalid "+lastName(path), `It must be an address with a port, such as "127.0.0.1:4141".`)
 		return
 	}
-	if !Loopback(address) && len(v.cfg.Auth.Keys) == 0 && !v.cfg.Server.AllowUnauthenticated {
+	a := &v.cfg.Auth
+	if !Loopback(address) && len(a.Keys) == 0 && a.IssuedKeysFile == "" && !v.cfg.Server.AllowUnauthenticated {
 		v.fail(path, "Open to other machines without a key",
 			"Other machines can reach this address, and no auth block has a key. Add one, listen on a loopback address, or set "+
 				"allow_unauthenticated = true in the server block.")
@@ -180,6 +181,11 @@ func (v *validator) callers() {
 		if k.Group != "" {
 			v.refer(path+".group", "group", k.Group, groups)
 		}
+	}
+	admin := func(k Key) bool { return k.Scope == "admin" }
+	if a := &v.cfg.Auth; a.IssuedKeysFile != "" && !slices.ContainsFunc(a.Keys, admin) {
+		v.warn("auth.issued_keys_file", "Nobody can issue keys", "Keys are issued and revoked with an admin key, and the control plane "+
+			`is closed without one. Add a key with scope = "admin" to the auth block.`)
 	}
 	seen = map[string]bool{}
 	for i, c := range v.cfg.Clients {

@@ -116,7 +116,7 @@ func TestLaterKnowsItsPaths(t *testing.T) {
 			t.Errorf("%s is refused at its default: %v", l.what, got)
 		}
 	}
-	c.Auth.IssuedKeysFile, c.Passthrough, c.Usage = "x", &Passthrough{}, &UsageStore{}
+	c.Passthrough, c.Usage = &Passthrough{}, &UsageStore{}
 	c.State.Kind = "redis"
 	u := &c.Upstreams[0]
 	u.Command, u.Mode, u.ReplayReasoning = []string{"x"}, "persistent", true

@@ -1,7 +1,3 @@
-auth {
-  issued_keys_file = "keys.json" # ERROR: auth.issued_keys_file is not available yet
-}
-
 upstream "a" {
   base_url         = "https://a.example/v1"
   wires            = ["openai-chat"]
