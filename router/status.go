@@ -48,6 +48,8 @@ type LastError struct {
 	Type   string    `json:"type"`
 	Status int       `json:"status"`
 	At     time.Time `json:"at"`
+
+	Reason health.Reason `json:"-"`
 }
 
 // TargetStatus is one model at an account.

@@ -89,7 +89,7 @@ func (s *stage) open(ctx context.Context, e env, collector string) error {
 		l.Close()
 		return err
 	}
-	plane := control.New(s.engine)
+	plane := control.New(s.engine, control.Options{})
 	plane.SetReady(true)
 	s.front = routertest.ServeOn(l, plane.Or(s.engine.Handler()))
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
+	"github.com/signalbox-llm/signalbox/router/keyring"
 )
 
 // asking is what the command line of explain says.
@@ -165,7 +166,12 @@ func (a *asking) askConfig(ctx context.Context, e env, q router.Question) ([]byt
 	for i := range file.Config.Upstreams {
 		file.Config.Upstreams[i].HealthCheck = nil
 	}
-	engine, err := router.New(file.Config, router.WithLogger(slog.New(slog.DiscardHandler)))
+	silent := slog.New(slog.DiscardHandler)
+	keys := keyring.New(time.Now, silent)
+	if err := keys.Use(file.Config.Auth.IssuedKeysFile); err != nil {
+		return nil, fmt.Errorf("auth.issued_keys_file: %w", err)
+	}
+	engine, err := router.New(file.Config, router.WithLogger(silent), router.WithKeyring(keys))
 	if err != nil {
 		return nil, err
 	}

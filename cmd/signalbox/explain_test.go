@@ -148,7 +148,7 @@ func TestExplainRouter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	server := httptest.NewServer(control.New(engine).Or(engine.Handler()))
+	server := httptest.NewServer(control.New(engine, control.Options{}).Or(engine.Handler()))
 	defer server.Close()
 	if err := engine.Cool("work", "", time.Minute); err != nil {
 		t.Fatal(err)

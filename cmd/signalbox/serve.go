@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"os/signal"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
+	"github.com/signalbox-llm/signalbox/router/keyring"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/telemetry/export"
@@ -31,6 +33,7 @@ type server struct {
 	log       *slog.Logger
 	engine    *router.Router
 	control   *control.Handler
+	keys      *keyring.Ring
 	providers *export.Providers
 	servers   []*http.Server
 	failed    chan error     // a listener that ended by itself
@@ -86,11 +89,16 @@ func (s *server) start(ctx context.Context, path string) error {
 	s.log = slog.New(providers.LogHandler(s.log.Handler()))
 	slog.SetDefault(s.log)
 	log.SetOutput(io.Discard) // net/http tells bytes of upstreams there
-	s.engine, err = router.New(*cfg, router.WithLogger(s.log), router.WithTelemetry(providers.Tracer, providers.Meter, providers.Logger))
+	s.keys = keyring.New(time.Now, s.log)
+	if err := s.keys.Use(cfg.Auth.IssuedKeysFile); err != nil {
+		return fmt.Errorf("auth.issued_keys_file: %w", err)
+	}
+	s.engine, err = router.New(*cfg, router.WithLogger(s.log), router.WithKeyring(s.keys),
+		router.WithTelemetry(providers.Tracer, providers.Meter, providers.Logger))
 	if err != nil {
 		return err
 	}
-	s.control = control.New(s.engine)
+	s.control = control.New(s.engine, control.Options{Keys: s.keys, Debug: profiles()})
 	public := s.control.Or(s.engine.Handler())
 	if cfg.Server.AdminListen != "" {
 		public = s.control.Open(s.engine.Handler())
@@ -207,7 +215,7 @@ func (s *server) reload(ctx context.Context, next *config.File, diags config.Dia
 	old := s.file.Config
 	next.Config.Server.Listen, next.Config.Server.AdminListen = old.Server.Listen, old.Server.AdminListen
 	next.Config.Telemetry = old.Telemetry
-	if err := s.engine.Load(next.Config); err != nil {
+	if err := s.load(next.Config); err != nil {
 		s.log.Error("the new configuration is refused; the running one stays", "problem", err)
 		s.engine.Reloaded(ctx, telemetry.ReloadRejected)
 		return
@@ -217,6 +225,30 @@ func (s *server) reload(ctx context.Context, next *config.File, diags config.Dia
 	}
 	s.engine.Reloaded(ctx, telemetry.ReloadApplied)
 	s.log.Info("the configuration is applied", "revision", s.engine.Status().ConfigRevision)
+}
+
+// load hands a configuration to all who have one. It is all or nothing.
+func (s *server) load(next settings.Config) error {
+	before := s.engine.Snapshot().Auth.IssuedKeysFile
+	if err := s.keys.Use(next.Auth.IssuedKeysFile); err != nil {
+		return fmt.Errorf("auth.issued_keys_file: %w", err)
+	}
+	err := s.engine.Load(next)
+	if err != nil {
+		err = errors.Join(err, s.keys.Use(before))
+	}
+	return err
+}
+
+// profiles is net/http/pprof on a mux of its own.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // exportConfig says what the exporters need; fields that the file leaves out are left to the OTEL_* variables.

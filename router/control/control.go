@@ -18,6 +18,7 @@ import (
 // Handler serves the control plane.
 type Handler struct {
 	engine *router.Router
+	opts   Options
 	ready  atomic.Bool
 	routes map[string]route
 	feed   *feed
@@ -29,9 +30,15 @@ type route struct {
 	methods map[string]http.HandlerFunc
 }
 
+// Options are what the control plane serves beside the engine.
+type Options struct {
+	Keys  Keys         // issues keys; nil = nobody does
+	Debug http.Handler // served below /debug/ to admin keys, by ServeHTTP alone; nil = nothing
+}
+
 // New returns the control plane of an engine. It answers "not ready" until SetReady says otherwise.
-func New(engine *router.Router) *Handler {
-	h := &Handler{engine: engine, feed: newFeed(engine)}
+func New(engine *router.Router, opts Options) *Handler {
+	h := &Handler{engine: engine, opts: opts, feed: newFeed(engine)}
 	get := func(scope string, f http.HandlerFunc) route {
 		return route{scope, map[string]http.HandlerFunc{http.MethodGet: f, http.MethodHead: f}}
 	}
@@ -46,12 +53,18 @@ func New(engine *router.Router) *Handler {
 		"/model_group/info":        get(router.ScopeInference, h.modelGroups),
 		"/v1/model_group/info":     get(router.ScopeInference, h.modelGroups),
 		"/api/v1/model_group/info": get(router.ScopeInference, h.modelGroups),
+		"/health":                  get(router.ScopeAdmin, h.health),
+		"/api/config":              get(router.ScopeAdmin, h.config),
 		"/_router/status":          get(router.ScopeAdmin, h.status),
 		"/_router/explain":         post(h.explain),
 		"/admin/backend":           post(h.backend),
 		"/admin/reset-health":      post(h.reset),
 		"/_router/logs/recent":     get(router.ScopeAdmin, h.recent),
 		"/_router/logs/stream":     {router.ScopeAdmin, map[string]http.HandlerFunc{http.MethodGet: h.stream}},
+		"/api/keys": {router.ScopeAdmin, map[string]http.HandlerFunc{
+			http.MethodGet: h.issued(h.listKeys), http.MethodHead: h.issued(h.listKeys),
+			http.MethodPost: h.issued(h.issueKey), http.MethodDelete: h.issued(h.revokeKey),
+		}},
 	}
 	return h
 }
@@ -72,8 +85,12 @@ func (h *Handler) Or(next http.Handler) http.Handler {
 	})
 }
 
-// ServeHTTP serves the control plane alone; other paths are 404.
+// ServeHTTP serves the control plane alone, with what Options.Debug has; other paths are 404.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if f := h.opts.Debug; f != nil && strings.HasPrefix(req.URL.Path, "/debug/") {
+		h.answer(w, req, route{router.ScopeAdmin, map[string]http.HandlerFunc{http.MethodGet: f.ServeHTTP, http.MethodPost: f.ServeHTTP}})
+		return
+	}
 	if !h.serve(w, req) {
 		router.WriteError(w, &router.Error{Kind: "unsupported_endpoint", Status: http.StatusNotFound, Msg: "the control plane has no such path"})
 	}

@@ -47,7 +47,7 @@ func inBubble(t *testing.T, do func(b *bubble)) {
 			t.Fatal(err)
 		}
 		defer engine.Close()
-		b.engine, b.plane = engine, control.New(engine)
+		b.engine, b.plane = engine, control.New(engine, control.Options{})
 		do(b)
 	})
 }

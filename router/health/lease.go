@@ -77,7 +77,7 @@ func (e *Lease) Fail(now time.Time, f Failure) []Cooling {
 	}
 	e.booked = true
 	now = wall(now)
-	a.lastError = &LastError{Type: f.ErrorType, Status: f.Status, At: now}
+	a.lastError = &LastError{Type: f.ErrorType, Status: f.Status, At: now, Reason: f.Reason}
 	if e.serial <= a.rekeyed {
 		return nil // it was about another key or URL
 	}

@@ -11,6 +11,7 @@ type LastError struct {
 	Type   string // telemetry's error.type
 	Status int    // HTTP status, 0 if there was no response
 	At     time.Time
+	Reason Reason
 }
 
 // UpstreamView is what an account looks like from outside. Until is zero and Remaining 0 where nothing is waited for,

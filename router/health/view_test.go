@@ -14,11 +14,11 @@ func TestView(t *testing.T) {
 	b.fail(Target{"a", "asked"}, Failure{Reason: ModelMissing, ErrorType: "404", Status: 404})
 	got := b.View(b.after(15 * time.Second).now)
 	want := []UpstreamView{
-		{Name: "a", State: StateHealthy, LastError: &LastError{"404", 404, start}, Targets: []TargetView{
-			{Model: "opus", State: StateCooling, Reason: RateLimit, Since: start, Until: start.Add(time.Minute), Remaining: 45 * time.Second, Failures: 1, LastError: &LastError{"429", 429, start}},
+		{Name: "a", State: StateHealthy, LastError: &LastError{"404", 404, start, ModelMissing}, Targets: []TargetView{
+			{Model: "opus", State: StateCooling, Reason: RateLimit, Since: start, Until: start.Add(time.Minute), Remaining: 45 * time.Second, Failures: 1, LastError: &LastError{"429", 429, start, RateLimit}},
 			{Model: "sonnet", State: StateHealthy},
 			{Model: "haiku", State: StateHealthy},
-			{Model: "asked", State: StateCooling, Reason: ModelMissing, Since: start, Until: start.Add(5 * time.Minute), Remaining: 285 * time.Second, Failures: 1, LastError: &LastError{"404", 404, start}},
+			{Model: "asked", State: StateCooling, Reason: ModelMissing, Since: start, Until: start.Add(5 * time.Minute), Remaining: 285 * time.Second, Failures: 1, LastError: &LastError{"404", 404, start, ModelMissing}},
 		}},
 		{Name: "b", State: StateHealthy, Targets: []TargetView{{Model: "opus", State: StateHealthy}}},
 	}

@@ -79,7 +79,7 @@ func lab(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	next := control.New(engine).Or(engine.Handler())
+	next := control.New(engine, control.Options{}).Or(engine.Handler())
 	w.front = routertest.Serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/model_group/info":

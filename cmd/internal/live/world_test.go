@@ -50,7 +50,7 @@ func startProcess(t *testing.T, n *routertest.Network, keep int) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.engine, p.plane = engine, control.New(engine)
+	p.engine, p.plane = engine, control.New(engine, control.Options{})
 	p.front = routertest.ServeOn(n.Listen("front.test:80"), p.plane.Or(engine.Handler()))
 	return p
 }

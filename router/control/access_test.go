@@ -1,0 +1,144 @@
+package control_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-llm/signalbox/router/control"
+)
+
+// access says who may do what: the status for nobody (or a wrong key), an inference key (or an issued one), an admin key.
+var access = []struct {
+	method, path         string
+	nobody, agent, admin int
+}{
+	{"GET", "/healthz", 200, 200, 200},
+	{"GET", "/readyz", 200, 200, 200},
+	{"GET", "/v1/models", 401, 200, 200},
+	{"GET", "/api/v1/models", 401, 200, 200},
+	{"GET", "/model_group/info", 401, 200, 200},
+	{"GET", "/v1/model_group/info", 401, 200, 200},
+	{"GET", "/api/v1/model_group/info", 401, 200, 200},
+	{"GET", "/health", 401, 403, 200},
+	{"GET", "/api/config", 401, 403, 200},
+	{"GET", "/api/keys", 401, 403, 200},
+	{"POST", "/api/keys", 401, 403, 400},
+	{"DELETE", "/api/keys", 401, 403, 400},
+	{"GET", "/_router/status", 401, 403, 200},
+	{"POST", "/_router/explain", 401, 403, 400},
+	{"POST", "/admin/backend", 401, 403, 400},
+	{"POST", "/admin/reset-health", 401, 403, 200},
+}
+
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.plane.SetReady(true)
+	listed := map[string][]string{}
+	for _, c := range access {
+		methods := []string{c.method}
+		if c.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		listed[c.path] = append(listed[c.path], methods...)
+		for key, want := range map[string]int{
+			"": c.nobody, "nobody": c.nobody, "agents": c.agent, "issued": c.agent, "ops": c.admin,
+			"?nobody": c.nobody, "?agents": c.agent, "?issued": c.agent, "?ops": c.admin,
+		} {
+			for _, method := range methods {
+				if got, _ := d.ask(key, method, c.path, ""); got != want {
+					t.Errorf("%s %s with key %q: %d, want %d", method, c.path, key, got, want)
+				}
+			}
+		}
+	}
+	for path, methods := range listed {
+		slices.Sort(methods)
+		for _, other := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+			if slices.Contains(methods, other) {
+				continue
+			}
+			for _, key := range []string{"", "agents", "ops"} {
+				if got, _ := d.ask(key, other, path, ""); got != http.StatusMethodNotAllowed {
+					t.Errorf("%s %s with key %q: %d", other, path, key, got)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(d.plane.Served(), listed); diff != "" {
+		t.Errorf("the table of access and the routes differ (-routes +table):\n%s", diff)
+	}
+}
+
+func TestAccessToOneModel(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for path, want := range map[string][3]int{"/v1/models/org/m": {401, 200, 405}, "/v1/models/nope": {401, 404, 405}} {
+		for key, code := range map[string]int{"": want[0], "nobody": want[0], "agents": want[1], "issued": want[1], "ops": want[1], "?issued": want[1]} {
+			if got, _ := d.ask(key, "GET", path, ""); got != code {
+				t.Errorf("%s with key %q: %d, want %d", path, key, got, code)
+			}
+		}
+		if got, _ := d.ask("ops", "POST", path, ""); got != want[2] {
+			t.Errorf("POST %s: %d", path, got)
+		}
+	}
+}
+
+// What Debug has is served by the control plane's own listener alone, and to admin keys.
+func TestAccessToDebug(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	const path = "/debug/pprof/heap"
+	for key, want := range map[string]int{"": 401, "nobody": 401, "agents": 403, "issued": 403, "ops": 200} {
+		if got, _ := d.send(d.plane, key, "GET", path, ""); got != want {
+			t.Errorf("key %q: %d, want %d", key, got, want)
+		}
+	}
+	for name, h := range map[string]http.Handler{
+		"one listener for all": d.plane.Or(d.engine.Handler()), "the public listener": d.plane.Open(d.engine.Handler()),
+		"nothing to serve": control.New(d.engine, control.Options{}),
+	} {
+		if got, _ := d.send(h, "ops", "GET", path, ""); got != http.StatusNotFound {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}
+
+// Keys from a file close the door, whether there is one yet or not.
+func TestIssuedKeysCloseTheDoor(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	cfg := d.engine.Snapshot()
+	cfg.Auth.Keys = nil
+	if err := d.engine.Load(cfg); err != nil {
+		t.Fatal(err)
+	}
+	const path, body = "/v1/chat/completions", `{"model":"org/m","messages":[]}`
+	for key, want := range map[string]int{"": 401, "nobody": 401, "agents": 401, "issued": 200, "?issued": 200} {
+		if got, _ := d.ask(key, "POST", path, body); got != want {
+			t.Errorf("key %q: %d, want %d", key, got, want)
+		}
+	}
+	for key, want := range map[string]int{"": 401, "issued": 403} {
+		if got, _ := d.ask(key, "GET", "/_router/status", ""); got != want {
+			t.Errorf("status with key %q: %d, want %d", key, got, want)
+		}
+	}
+	if err := d.keys.Use(""); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := d.ask("", "POST", path, body); got != 401 {
+		t.Errorf("without a ring: %d", got)
+	}
+	cfg.Auth.IssuedKeysFile = ""
+	if err := d.engine.Load(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := d.ask("", "POST", path, body); got != 200 {
+		t.Errorf("turned off: %d", got)
+	}
+}
