@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -37,6 +38,11 @@ func commands() []command {
 		{"tail", "[URL] [-n N] [-max-reconnects N|infinity]", "show the requests of a running router as they come; -h tells more", tail},
 		{"init", "[-o FILE] [-force]", "write a configuration for the keys that the environment has", initialise},
 		{"secret", "set NAME | list | unset NAME  [-config FILE] [-file FILE]", "keep keys by name, set from standard input", secret},
+		{"status", "[-n RECENT] [-json]", "say how the accounts of a running router are, and who served what", status},
+		{"cool", "UPSTREAM[/MODEL] [-for 10m]", "take an account, or one model of it, out of use", cool},
+		{"uncool", "UPSTREAM[/MODEL]", "bring it back, whatever held it off", uncool},
+		{"reset", "", "lift everything that holds any account off", reset},
+		{"keys", "[list] | issue NAME [-group GROUP] | revoke ID", "list, make and take back keys for agents", keys},
 		{"demo", "[--once] [--otlp URL] [--every INTERVAL]", "show a failover on this machine, without any key", demo},
 		{"healthcheck", "[URL]", "exit 0 if a running router is ready", healthcheck},
 		{"version", "", "print the version", printVersion},
@@ -89,18 +95,27 @@ func usage(w io.Writer) {
 	fmt.Fprint(w, "\nStart with: signalbox demo\n")
 }
 
-// parse reads a command's flags.
+// parse reads a command's flags, which may stand anywhere before a "--".
 func parse(e env, name string, args []string, define func(*flag.FlagSet)) (rest []string, err error) {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(e.stderr)
 	define(f)
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		}
-		return nil, usageError{errors.New("wrong flags")}
+	var plain []string
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, plain = args[:i], args[i+1:]
 	}
-	return f.Args(), nil
+	for {
+		if err := f.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				return nil, err
+			}
+			return nil, usageError{errors.New("wrong flags")}
+		}
+		if f.NArg() == 0 {
+			return append(rest, plain...), nil
+		}
+		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
+	}
 }
 
 func printVersion(_ context.Context, e env, _ []string) error {

@@ -187,21 +187,38 @@ func (h *Handler) backend(w http.ResponseWriter, req *http.Request) {
 		refuse(w, http.StatusBadRequest, `"forMs" must be between 0 (until uncooled) and one year`)
 	case order.Action == "cool":
 		d := time.Duration(order.ForMS * float64(time.Millisecond))
-		if err := h.engine.Cool(order.ID, order.Model, d); err != nil {
-			refuse(w, http.StatusNotFound, err.Error())
+		if h.engine.Cool(order.ID, order.Model, d) != nil {
+			refuse(w, http.StatusNotFound, h.unknown(order.ID, order.Model))
 			return
 		}
 		reply(w, http.StatusOK, map[string]any{"id": order.ID, "model": order.Model, "action": "cool", "forMs": order.ForMS})
 	case order.Action == "uncool":
 		n, err := h.engine.Uncool(order.ID, order.Model)
 		if err != nil {
-			refuse(w, http.StatusNotFound, err.Error())
+			refuse(w, http.StatusNotFound, h.unknown(order.ID, order.Model))
 			return
 		}
 		reply(w, http.StatusOK, map[string]any{"id": order.ID, "model": order.Model, "action": "uncool", "lifted": n})
 	default:
 		refuse(w, http.StatusBadRequest, `"action" must be "cool" or "uncool"`)
 	}
+}
+
+// unknown says what could have been meant. Only operators get this far, so it may name what there is.
+func (h *Handler) unknown(upstream, model string) string {
+	var known []string
+	for _, u := range h.engine.Status().Upstreams {
+		if u.Name != upstream {
+			known = append(known, u.Name)
+			continue
+		}
+		known = nil
+		for _, t := range u.Targets {
+			known = append(known, t.Model)
+		}
+		return fmt.Sprintf("no model leads to %q at upstream %q; what does: %s", model, upstream, names(known))
+	}
+	return fmt.Sprintf("there is no upstream %q; what there is: %s", upstream, names(known))
 }
 
 func (h *Handler) reset(w http.ResponseWriter, req *http.Request) {
