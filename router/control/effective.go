@@ -34,7 +34,7 @@ type effect struct{ secrets []string }
 const shortSecret = 8
 
 func (e *effect) collect(v reflect.Value) {
-	if s, ok := v.Interface().(settings.Secret); ok {
+	if s, ok := reflect.TypeAssert[settings.Secret](v); ok {
 		if value := s.Reveal(); len(value) >= shortSecret {
 			e.secrets = append(e.secrets, value)
 		}
@@ -46,8 +46,8 @@ func (e *effect) collect(v reflect.Value) {
 			e.collect(v.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			e.collect(v.Field(i))
+		for _, field := range v.Fields() {
+			e.collect(field)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
@@ -102,9 +102,8 @@ func (e *effect) value(v reflect.Value) any {
 
 // members adds the tagged fields of a struct. Blocks that are not there are left out.
 func (e *effect) members(v reflect.Value, into map[string]any) {
-	for i := range v.NumField() {
-		name, kind, tagged := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
-		switch value := v.Field(i); {
+	for field, value := range v.Fields() {
+		switch name, kind, tagged := strings.Cut(field.Tag.Get("hcl"), ","); {
 		case kind == "squash":
 			e.members(value, into)
 		case tagged && (value.Kind() != reflect.Pointer || !value.IsNil()):

@@ -100,8 +100,8 @@ func plant(v reflect.Value, key string, n *int) {
 			plant(v.Elem(), key, n)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			plant(v.Field(i), key, n)
+		for _, field := range v.Fields() {
+			plant(field, key, n)
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.String {

@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -25,9 +26,7 @@ func TestHealth(t *testing.T) {
 	with := func(o object, more object) object {
 		all := object{}
 		for _, m := range []object{o, more} {
-			for k, v := range m {
-				all[k] = v
-			}
+			maps.Copy(all, m)
 		}
 		return all
 	}

@@ -127,6 +127,23 @@ func TestLaterKnowsItsPaths(t *testing.T) {
 	}
 }
 
+// Issued keys close the door as configured ones do, so that other machines may stand before it.
+func TestIssuedKeysAreADoor(t *testing.T) {
+	for file, want := range map[string]string{"": "server.listen", "keys.json": "auth.issued_keys_file"} {
+		c := valid()
+		c.Server.Listen, c.Auth.IssuedKeysFile = "0.0.0.0:4141", file
+		got := c.Validate()
+		if len(got) != 1 || got[0].Path != want || got[0].Warning != (file != "") {
+			t.Errorf("%q: %v", file, got)
+		}
+	}
+	c := valid()
+	c.Auth.IssuedKeysFile, c.Auth.Keys = "keys.json", []Key{{Name: "ops", Secret: NewSecret("k", "env K"), Scope: "admin"}}
+	if got := c.Validate(); got != nil {
+		t.Error(got)
+	}
+}
+
 func TestCaptureIsWarnedOf(t *testing.T) {
 	for mode, want := range map[string]int{"off": 0, "failed": 1, "all": 1} {
 		c, n := valid(), 0
