@@ -54,7 +54,7 @@ func open(t *testing.T) *desk {
 	glob := settings.DefaultModel()
 	glob.ID, glob.Targets = "m-*", []settings.Target{{Upstream: "a", Weight: 1, Translate: "drop"}}
 	cfg.Upstreams, cfg.Models = []settings.Upstream{a}, []settings.Model{m, glob}
-	cfg.Groups = []settings.Group{{Name: "team", Upstreams: []string{"a"}}}
+	cfg.Groups = []settings.Group{{Name: "team", Upstreams: []string{"a"}}, {Name: "nobody"}}
 	cfg.Auth.IssuedKeysFile = filepath.Join(t.TempDir(), "keys.json")
 	silent := slog.New(slog.DiscardHandler)
 	d.clock = routertest.NewClock(epoch)

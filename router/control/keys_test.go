@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/control"
 	"github.com/signalbox-llm/signalbox/router/keyring"
 )
@@ -60,6 +61,36 @@ func TestKeys(t *testing.T) {
 	raw, err := os.ReadFile(d.engine.Snapshot().Auth.IssuedKeysFile)
 	if err != nil || strings.Contains(string(raw), secret) || strings.Contains(string(raw), secret[len(keyring.Prefix):]) {
 		t.Errorf("the file has the key: %s %v", raw, err)
+	}
+}
+
+// An issued key is the caller's name to those who watch, and its group is a limit.
+func TestKeysAreCallers(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	var seen []string
+	d.engine.OnEvent(func(e router.Event) {
+		if e.Phase == router.PhaseCompleted {
+			seen = append(seen, e.Key)
+		}
+	})
+	const path, body = "/v1/chat/completions", `{"model":"org/m","messages":[]}`
+	if code, got := d.ask("issued", "POST", path, body); code != 200 {
+		t.Errorf("%d %v", code, got)
+	}
+	_, secret, err := d.keys.Issue("outsider", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.issued = secret
+	if code, got := d.ask("issued", "POST", path, body); code == 200 {
+		t.Errorf("outside its group: %v", got)
+	}
+	if diff := cmp.Diff([]string{"laptop", "outsider"}, seen); diff != "" {
+		t.Errorf("callers (-want +got):\n%s", diff)
+	}
+	if n := len(d.up.Calls()); n != 1 {
+		t.Errorf("%d calls", n)
 	}
 }
 
