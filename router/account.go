@@ -38,6 +38,7 @@ func (x *exchange) account() {
 	recs[x.route.Wire.Name].Request(x.ctx, telemetry.Request{
 		Outcome: o.result, ErrorClass: o.class, Duration: duration, FirstChunk: o.firstChunk, Overhead: overhead, Attempts: o.attempts,
 	})
+	x.snap.callers.Request(x.ctx, telemetry.Caller{Key: x.key, Client: x.clientType, Model: modelID}, o.usd, o.used)
 	x.closeSpan(overhead.Seconds())
 	now := x.r.opts.now()
 	x.r.recent.add(x.snap.cfg.Server.RecentRequests, Recent{
@@ -171,6 +172,7 @@ func (a *attempt) settle(v verdict.Verdict, outcome string) {
 	o := &x.outcome
 	o.upstream, o.index, o.model = a.t.cfg.Name, a.t.index, a.t.asks(x.asked)
 	o.usage, o.usageKnown, o.cost = usage, known, a.cost
+	o.usd, o.used = o.usd+a.cost.USD, o.used.Plus(usage)
 	if x.watched() {
 		e := x.event(PhaseAttemptEnd, now, a)
 		e.Outcome, e.ErrorClass, e.Duration, e.FirstChunk, e.Usage, e.Cost = outcome, v.Class, now.Sub(a.start), a.firstChunk, usage, a.cost

@@ -50,6 +50,7 @@ func (r *Router) compile(cfg settings.Config, revision int) (*snapshot, map[stri
 	slices.SortStableFunc(s.globs, func(a, b *model) int { return literals(b.id) - literals(a.id) })
 	s.strange = r.modelRecorders(unknown)
 	s.strange[unknown] = r.tel.Model(unknown, unknown)
+	s.callers = r.callers(s)
 	return s, clients, nil
 }
 
@@ -291,6 +292,21 @@ func (r *Router) statsOf(s *snapshot, k statsKey) *strategy.Stats {
 		}
 	}
 	return s.stats[k]
+}
+
+// callers makes the recorder of who asks, which knows the names of the configuration.
+func (r *Router) callers(s *snapshot) *telemetry.CallerRecorder {
+	var names telemetry.CallerNames
+	for i := range s.cfg.Auth.Keys {
+		names.Keys = append(names.Keys, s.cfg.Auth.Keys[i].Name)
+	}
+	for i := range s.cfg.Clients {
+		names.Clients = append(names.Clients, s.cfg.Clients[i].Name)
+	}
+	for _, m := range s.models {
+		names.Models = append(names.Models, m.id)
+	}
+	return r.tel.Callers(names)
 }
 
 func (r *Router) modelRecorders(id string) map[wire.Name]*telemetry.ModelRecorder {

@@ -36,11 +36,12 @@ type exchange struct {
 	hash   string // of the session's key, "" if there is none
 	key    string // name of the caller's auth key
 
-	group    string // of upstreams that the caller may use, "" = all
-	client   string // type of the agent, by the configuration's client rules
-	repeats  int    // on the same target before another is tried
-	upstream string // that the client named in its URL, "" = any
-	named    string // the word it had for it: a name or an index
+	group      string // of upstreams that the caller may use, "" = all
+	client     string // type of the agent, by the configuration's client rules
+	clientType string // the same for telemetry, where well-known agents need no rule
+	repeats    int    // on the same target before another is tried
+	upstream   string // that the client named in its URL, "" = any
+	named      string // the word it had for it: a name or an index
 
 	body      *body
 	object    peek.Object
@@ -86,7 +87,9 @@ type outcome struct {
 	firstChunk time.Duration
 	usage      telemetry.Usage // of the attempt that ended the request
 	usageKnown bool
-	cost       telemetry.Cost // of that attempt
+	cost       telemetry.Cost  // of that attempt
+	usd        float64         // that all attempts cost, as far as it is known
+	used       telemetry.Usage // of all attempts
 }
 
 // Short names for the values that are used most.
@@ -119,7 +122,7 @@ func (x *exchange) open() {
 	if x.call = routeContext(x.req.Context()).RequestID; x.call == "" {
 		x.call = callID()
 	}
-	x.outcome.decision, x.outcome.usage = telemetry.DecisionNone, telemetry.NoUsage()
+	x.outcome.decision, x.outcome.usage, x.outcome.used = telemetry.DecisionNone, telemetry.NoUsage(), telemetry.NoUsage()
 	x.ctx, x.span = x.r.tel.Tracer().Start(x.req.Context(), telemetry.SpanRoute)
 	x.notes, x.trace = newNotes(x.span), traceID(x.span)
 	if limit := x.snap.cfg.Server.RequestTimeout; limit > 0 {

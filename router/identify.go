@@ -47,13 +47,14 @@ func (x *exchange) identify() error {
 }
 
 // identifyClient finds the type of the agent by its User-Agent: the first rule that matches counts, and says how often
-// one target is asked again before another.
+// one target is asked again before another. Without one, telemetry still tells well-known agents apart.
 func (x *exchange) identifyClient() {
 	x.repeats = x.snap.cfg.Failover.SameTargetFirst
 	agent := x.req.Header.Get("User-Agent")
+	x.clientType = telemetry.ClientType(agent)
 	for i := range x.snap.cfg.Clients {
 		if c := &x.snap.cfg.Clients[i]; globMatch(c.UserAgent, agent) {
-			x.client, x.repeats = c.Name, c.Retries
+			x.client, x.clientType, x.repeats = c.Name, c.Name, c.Retries
 			return
 		}
 	}
@@ -73,8 +74,8 @@ func (x *exchange) describe() {
 	if x.key != "" {
 		x.notes.add(attribute.String(telemetry.AttrKey, x.key))
 	}
-	if x.client != "" {
-		x.notes.add(attribute.String(telemetry.AttrClientType, x.client))
+	if x.clientType != "" {
+		x.notes.add(attribute.String(telemetry.AttrClientType, x.clientType))
 	}
 	if x.session.ID == "" {
 		return

@@ -34,6 +34,7 @@ type snapshot struct {
 	exact    map[string]*model
 	globs    []*model                               // longest literal first
 	strange  map[wire.Name]*telemetry.ModelRecorder // for requests whose model is not known, or not even the wire
+	callers  *telemetry.CallerRecorder
 	stats    map[statsKey]*strategy.Stats
 }
 

@@ -65,6 +65,8 @@ func render(c ContractTable) string {
 		{AttrSource, sources},
 		{MetricCost + " " + AttrSource, costs},
 		{AttrState, states},
+		{AttrTokenType, tokenTypes},
+		{AttrClientType + " without a client rule", append(ClientTypes(), Unnamed)},
 		{MetricQuota + " " + AttrKind, quotas},
 		{MetricReloads + " " + AttrResult, reloads},
 		{MetricAffinityDecisions + " " + AttrKind, affinityKinds},
@@ -110,6 +112,7 @@ func everything(t *testing.T, tel *Telemetry) {
 	a.Translated(ctx, 1)
 	u.Active(ctx, 1)
 	u.Cooling(ctx, ScopeTarget, ReasonQuota, SourceBody, time.Second)
+	tel.Callers(CallerNames{Keys: []string{"k"}, Models: []string{"opus"}}).Request(ctx, Caller{"k", "codex", "opus"}, 1, Usage{Input: 1})
 	tel.Reload(ctx, ReloadApplied)
 	stop, err := tel.Observe(func() []UpstreamState {
 		return []UpstreamState{{Upstream: "a", Quotas: []QuotaState{{QuotaTokens, 1}}, Targets: []TargetState{{Model: "m", State: StateHealthy}}}}

@@ -61,6 +61,16 @@ func requestInstruments() []InstrumentEntry {
 			[]float64{1, 2, 3, 4, 5, 8, 13},
 		},
 		{
+			MetricRequestCost, kindCounter, unitDollar, "Cost of requests, all of their attempts together, where prices are configured.",
+			[]string{AttrKey, AttrClientType, AttrModel},
+			nil,
+		},
+		{
+			MetricRequestTokens, kindCounter, unitToken, "Tokens of requests, all of their attempts together; each token is of one type.",
+			[]string{AttrKey, AttrClientType, AttrTokenType},
+			nil,
+		},
+		{
 			MetricOverhead, kindHistogram, unitSeconds, "Time spent in the router itself, waits for upstream and client taken off.",
 			[]string{AttrWire},
 			routerSeconds(),
@@ -165,10 +175,10 @@ func affinityInstruments() []InstrumentEntry {
 // instruments holds one field per row of the table.
 type instruments struct {
 	requests, attempts, failovers, coolings, reloads         metric.Int64Counter
-	translationDrops                                         metric.Int64Counter
+	translationDrops, requestTokens                          metric.Int64Counter
 	usageInput, usageOutput, usageCacheRead, usageCacheWrite metric.Int64Counter
 	usageReasoning, affinityDecisions                        metric.Int64Counter
-	cost, savings, offPeak                                   metric.Float64Counter
+	cost, savings, offPeak, requestCost                      metric.Float64Counter
 	requestDuration, requestFirst, overhead, wait            metric.Float64Histogram
 	duration, first, chunk, coolingDuration                  metric.Float64Histogram
 	requestAttempts, operationInput, operationOutput         metric.Int64Histogram
@@ -248,9 +258,10 @@ func (m *maker) all() instruments {
 	return instruments{
 		requests: m.counter(MetricRequests), attempts: m.counter(MetricAttempts), failovers: m.counter(MetricFailovers),
 		coolings: m.counter(MetricCoolings), reloads: m.counter(MetricReloads),
-		translationDrops: m.counter(MetricTranslationDrops),
-		cost:             m.dollars(MetricCost), savings: m.dollars(MetricSavings), offPeak: m.dollars(MetricOffPeak),
-		usageInput: m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
+		translationDrops: m.counter(MetricTranslationDrops), requestTokens: m.counter(MetricRequestTokens),
+		cost: m.dollars(MetricCost), savings: m.dollars(MetricSavings), offPeak: m.dollars(MetricOffPeak),
+		requestCost: m.dollars(MetricRequestCost),
+		usageInput:  m.counter(MetricUsageInput), usageOutput: m.counter(MetricUsageOutput),
 		usageCacheRead: m.counter(MetricUsageCacheRead), usageCacheWrite: m.counter(MetricUsageCacheWrite),
 		usageReasoning: m.counter(MetricUsageReasoning), affinityDecisions: m.counter(MetricAffinityDecisions),
 		requestDuration: m.seconds(MetricRequestDuration), requestFirst: m.seconds(MetricRequestFirstChunk),

@@ -46,7 +46,7 @@ const (
 	AttrModel            = "signalbox.model"               // configured id or glob, else Unnamed
 	AttrWire             = "signalbox.wire"                // dialect of the client
 	AttrClientModel      = "signalbox.client.model"        // as the client wrote it, at most 256 bytes
-	AttrClientType       = "signalbox.client.type"         // kind of agent or SDK
+	AttrClientType       = "signalbox.client.type"         // kind of agent or SDK: a client rule of the configuration, else one of ClientType
 	AttrKey              = "signalbox.key"                 // name of the auth key, never the key
 	AttrCall             = "signalbox.call"                // call id
 	AttrDecision         = "signalbox.decision"            // why the first target tried was chosen
@@ -85,6 +85,7 @@ const (
 	AttrKind             = "signalbox.kind"              // of a quota or an affinity
 	AttrResult           = "signalbox.result"            // of a reload or a decision on affinity
 	AttrCost             = "signalbox.cost.usd"          // of an attempt, only with prices
+	AttrTokenType        = "signalbox.token.type"        // what a count of tokens is about
 	AttrTruncated        = "signalbox.capture.truncated" // the body was longer than what is kept of it
 )
 
@@ -148,6 +149,8 @@ const (
 	MetricRequestDuration   = "signalbox.request.duration"
 	MetricRequestFirstChunk = "signalbox.request.time_to_first_chunk"
 	MetricRequestAttempts   = "signalbox.request.attempts"
+	MetricRequestCost       = "signalbox.request.cost"
+	MetricRequestTokens     = "signalbox.request.tokens"
 	MetricOverhead          = "signalbox.overhead"
 	MetricWait              = "signalbox.wait"
 	MetricAttempts          = "signalbox.attempts"

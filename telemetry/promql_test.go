@@ -195,7 +195,7 @@ func (s series) faults(q query) []string {
 func vocabularies() map[string][]string {
 	return map[string][]string{
 		"signalbox_outcome": outcomes, "signalbox_error_class": classes, "error_type": append(slices.Clip(errorTypes), "500"),
-		"signalbox_attempt_reason": attemptReasons, "signalbox_scope": scopes, "signalbox_source": sources, "signalbox_state": states,
+		"signalbox_attempt_reason": attemptReasons, "signalbox_scope": scopes, "signalbox_source": sources, "signalbox_state": states, "signalbox_token_type": tokenTypes,
 		"signalbox_reason": slices.Concat(waitReasons, coolReasons), "signalbox_kind": slices.Concat(quotas, affinityKinds),
 		"signalbox_result": slices.Concat(reloads, affinityResults),
 	}

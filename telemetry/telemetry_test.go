@@ -103,6 +103,7 @@ func sampled() context.Context {
 func TestRecordersAllocateNothing(t *testing.T) {
 	tel, _ := bench(t)
 	model, target, upstream := tel.Model("opus", "anthropic-messages"), tel.Target(someTarget()), tel.Upstream("a")
+	callers := tel.Callers(CallerNames{Keys: []string{"ci"}, Models: []string{"opus"}})
 	full := Usage{Input: 10, CacheRead: 20, CacheWrite: 30, CacheWrite5m: 10, CacheWrite1h: 20, Output: 40, Reasoning: 5}
 	for name, ctx := range map[string]context.Context{"no span": context.Background(), "sampled span": sampled()} {
 		for what, f := range map[string]func(){
@@ -119,11 +120,13 @@ func TestRecordersAllocateNothing(t *testing.T) {
 			"Attempt failed": func() {
 				target.Attempt(ctx, Attempt{Reason: AttemptFailover, ErrorClass: ClassRateLimited, ErrorType: "429", Usage: NoUsage()})
 			},
-			"Chunk":    func() { target.Chunk(ctx, time.Millisecond) },
-			"Failover": func() { target.Failover(ctx, ClassTimeout) },
-			"Active":   func() { upstream.Active(ctx, 1) },
-			"Cooling":  func() { upstream.Cooling(ctx, ScopeTarget, ReasonRateLimit, SourceHeaders, time.Second) },
-			"Reload":   func() { tel.Reload(ctx, ReloadApplied) },
+			"Caller":                   func() { callers.Request(ctx, Caller{"ci", "codex", "opus"}, 0.5, full) },
+			"Caller that nobody named": func() { callers.Request(ctx, Caller{"odd", "odder", "oddest"}, 0.5, full) },
+			"Chunk":                    func() { target.Chunk(ctx, time.Millisecond) },
+			"Failover":                 func() { target.Failover(ctx, ClassTimeout) },
+			"Active":                   func() { upstream.Active(ctx, 1) },
+			"Cooling":                  func() { upstream.Cooling(ctx, ScopeTarget, ReasonRateLimit, SourceHeaders, time.Second) },
+			"Reload":                   func() { tel.Reload(ctx, ReloadApplied) },
 		} {
 			if n := testing.AllocsPerRun(200, f); n != 0 {
 				t.Errorf("%s with %s: %v allocations", what, name, n)

@@ -39,6 +39,15 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
+// Plus is the usage of two attempts together. A number is Unknown only if it is in both.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		Input: sum(u.Input, v.Input), CacheRead: sum(u.CacheRead, v.CacheRead), CacheWrite: sum(u.TotalCacheWrite(), v.TotalCacheWrite()),
+		CacheWrite5m: sum(u.CacheWrite5m, v.CacheWrite5m), CacheWrite1h: sum(u.CacheWrite1h, v.CacheWrite1h),
+		Output: sum(u.Output, v.Output), Reasoning: sum(u.Reasoning, v.Reasoning),
+	}
+}
+
 // Attributes appends what is known for an attempt's span, zeros included.
 func (u Usage) Attributes(dst []attribute.KeyValue) []attribute.KeyValue {
 	put := func(key string, n int64) {

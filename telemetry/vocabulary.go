@@ -5,8 +5,12 @@ import (
 	"strconv"
 )
 
-// Unnamed stands for every model id that the configuration does not name, on metrics and in span names.
+// Unnamed stands for every model id that the configuration does not name, on metrics and in span names; on metrics also for
+// every key that it does not name, and every client that neither it nor ClientType does.
 const Unnamed = "_unknown"
+
+// KeyNone stands on metrics for requests without a key, which need none.
+const KeyNone = "none"
 
 // Other stands for every value outside a closed vocabulary. It is a fault of ours and must not be seen.
 const Other = "_OTHER"
@@ -155,6 +159,13 @@ const (
 	QuotaUnified7d    = "unified_7d"
 )
 
+// Types of token; together they are all tokens of a request.
+const (
+	TokensUncached = "uncached_input" // what was written to a provider's cache included
+	TokensCached   = "cached_input"   // served from a provider's cache
+	TokensOutput   = "output"         // reasoning included
+)
+
 // Results of a reload.
 const (
 	ReloadApplied  = "applied"
@@ -207,6 +218,7 @@ var (
 	quotas  = vocabulary{
 		Other, QuotaRequests, QuotaTokens, QuotaInputTokens, QuotaOutputTokens, QuotaUnified5h, QuotaUnified7d,
 	}
+	tokenTypes      = []string{TokensUncached, TokensCached, TokensOutput}
 	reloads         = vocabulary{Other, ReloadApplied, ReloadRejected}
 	affinityKinds   = vocabulary{Other, AffinitySession, AffinityCache, AffinityResponse, AffinityNone}
 	affinityResults = vocabulary{Other, ResultHit, ResultNew, ResultMoved, ResultExpired, ResultNone}
