@@ -98,13 +98,12 @@ func TestClientTypeOfCapturedRequests(t *testing.T) {
 		for agent := range userAgents(t, name) {
 			kind := ClientType(agent)
 			seen[kind] = true
-			client, _, _ := strings.Cut(filepath.Base(name), ".")
-			if kind != "" && !strings.HasPrefix(client, kind) && !strings.HasPrefix(client, "sdk-") {
+			if kind != "" && !strings.HasPrefix(filepath.Base(name), kind) && filepath.Base(name) != "sdk.jsonl" {
 				t.Errorf("%s: %q is taken for %s", name, agent, kind)
 			}
 		}
 	}
-	want := []string{"", "ai-sdk", "anthropic-sdk", "claude-code", "codex", "google-genai-sdk", "openai-sdk", "opencode"}
+	want := []string{"ai-sdk", "anthropic-sdk", "claude-code", "codex", "google-genai-sdk", "openai-sdk", "opencode"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(seen))); diff != "" {
 		t.Error(diff)
 	}
