@@ -23,6 +23,7 @@ var shown = []struct {
 	{telemetry.MetricRequestDuration, []string{telemetry.AttrOutcome}},
 	{telemetry.MetricRequestFirstChunk, []string{telemetry.AttrModel}},
 	{telemetry.MetricRequestAttempts, []string{telemetry.AttrOutcome}},
+	{telemetry.MetricRequestCost, []string{telemetry.AttrClientType, telemetry.AttrModel}},
 	{telemetry.MetricOverhead, nil},
 	{telemetry.MetricAttempts, []string{telemetry.AttrUpstream, telemetry.AttrErrorClass}},
 	{telemetry.MetricFailovers, []string{telemetry.AttrUpstream, telemetry.AttrErrorClass}},
@@ -69,7 +70,7 @@ func (s *stage) numbers(ctx context.Context) error {
 			s.differed = append(s.differed, fmt.Sprintf("%s should be %d and is %d", name, want, got))
 		}
 	}
-	for _, name := range []string{telemetry.MetricCoolings, telemetry.MetricCoolingRemaining, telemetry.MetricUsageOutput} {
+	for _, name := range []string{telemetry.MetricCoolings, telemetry.MetricCoolingRemaining, telemetry.MetricUsageOutput, telemetry.MetricRequestCost} {
 		if seen[name] <= 0 {
 			s.differed = append(s.differed, name+" should tell something")
 		}
@@ -101,6 +102,10 @@ func totals(m metricdata.Metrics, keys []string) []total {
 	case metricdata.Sum[int64]:
 		for _, p := range data.DataPoints {
 			add(p.Attributes, float64(p.Value), 0, 0)
+		}
+	case metricdata.Sum[float64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, p.Value, 0, 0)
 		}
 	case metricdata.Gauge[float64]:
 		for _, p := range data.DataPoints {
@@ -155,7 +160,7 @@ func (t total) value(unit string) string {
 // noun is the unit as a word: {token} is "tokens".
 func noun(unit string, n float64) string {
 	word := strings.Trim(unit, "{}1")
-	if word != "" && n != 1 {
+	if word != "" && word != "USD" && n != 1 {
 		word += "s"
 	}
 	return word

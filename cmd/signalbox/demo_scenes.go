@@ -36,14 +36,24 @@ upstream "shaky" {
   api_key  = env("SHAKY_KEY")
 }
 
-# What agents ask for, and which accounts serve it, first choice first.
+# What agents ask for, which accounts serve it, first choice first, and what a million tokens cost in USD.
 model "small" {
   target "steady" { model = "llm-small" }
+  price {
+    input      = 1.0
+    cache_read = 0.1
+    output     = 5.0
+  }
 }
 
 model "large" {
   target "busy"   { model = "llm-large" }
   target "steady" { model = "llm-large" }
+  price {
+    input      = 5.0
+    cache_read = 0.5
+    output     = 25.0
+  }
 }
 
 model "poet" {
@@ -122,12 +132,19 @@ func rescued(wire, model, first string) step {
 	return st
 }
 
+// agents are what those call themselves that speak a wire.
+var agents = map[string]string{
+	routertest.Messages: "claude-cli/2.1.332 (external, cli)", routertest.Responses: "codex_exec/0.171.0",
+	routertest.Chat: "opencode/1.18.33", routertest.Gemini: "GeminiCLI/0.61.0",
+}
+
 // request is what the agent sends.
 func (st step) request() routertest.Request {
+	r := routertest.NewRequest(st.wire, st.model, st.stream)
 	if st.count {
-		return routertest.NewCount(st.model)
+		r = routertest.NewCount(st.model)
 	}
-	return routertest.NewRequest(st.wire, st.model, st.stream)
+	return r.With("User-Agent", agents[st.wire])
 }
 
 func scenes() []scene {

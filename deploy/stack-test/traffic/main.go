@@ -33,6 +33,13 @@ auth {
     secret = "sk-made-up-client-0123456789"
     scope  = "inference"
   }
+  key "nightly" {
+    secret = "sk-made-up-nightly-0123456789"
+    scope  = "inference"
+  }
+}
+client "batch" {
+  user_agent = "nightly-batch/*"
 }
 
 upstream "work" {
@@ -104,8 +111,17 @@ cooling {
 }
 `
 
-// key is what the client of the sidecar sends.
-const key = "sk-made-up-client-0123456789"
+// The keys that clients of the sidecar send.
+const (
+	key     = "sk-made-up-client-0123456789"
+	nightly = "sk-made-up-nightly-0123456789"
+)
+
+// agents are what clients call themselves that speak a wire, as captured from real ones.
+var agents = map[string]string{
+	routertest.Messages: "claude-cli/2.1.332 (external, cli)", routertest.Responses: "codex_exec/0.171.0 (Debian 12.0.0; x86_64)",
+	routertest.Chat: "opencode/1.18.33 ai-sdk/provider-utils/4.0.23 runtime/bun/1.3.14", routertest.Gemini: "google-genai-sdk/3.3.0 gl-node/v24",
+}
 
 // stage is the sidecar and the accounts behind it.
 type stage struct {
@@ -215,34 +231,41 @@ func (s *stage) round(ctx context.Context, round int) {
 		}
 		s.client.Send(ctx, r.With("Authorization", "Bearer "+key))
 	}
+	ask := func(wire, model string, stream bool) routertest.Request {
+		return routertest.NewRequest(wire, model, stream).With("User-Agent", agents[wire])
+	}
 	session := fmt.Sprintf("session-%d", round%7)
 	for _, stream := range []bool{true, false} {
-		send(routertest.NewRequest(routertest.Messages, "sonnet", stream).With("X-Session-Id", session))
-		send(routertest.NewRequest(routertest.Chat, "sonnet", stream).With("X-Session-Id", session))
-		send(routertest.NewRequest(routertest.Chat, "poet", stream))
-		send(routertest.NewRequest(routertest.Responses, "gpt", stream))
-		send(routertest.NewRequest(routertest.Chat, "gpt", stream))
+		send(ask(routertest.Messages, "sonnet", stream).With("X-Session-Id", session))
+		send(ask(routertest.Chat, "sonnet", stream).With("X-Session-Id", session))
+		send(ask(routertest.Chat, "poet", stream))
+		send(ask(routertest.Responses, "gpt", stream))
+		send(ask(routertest.Chat, "gpt", stream))
 	}
-	send(routertest.NewRequest(routertest.Chat, "lonely", false))
+	send(ask(routertest.Chat, "lonely", false))
 	// In a wire that the account does not speak, with a member that its own has no place for.
-	send(routertest.NewRequest(routertest.Messages, "lonely", true).Field("top_k", "40"))
-	send(routertest.NewRequest(routertest.Chat, "nobody-has-this", false))
+	send(ask(routertest.Messages, "lonely", true).Field("top_k", "40"))
+	send(ask(routertest.Chat, "nobody-has-this", false))
 	send(routertest.NewCount("sonnet"))
 
+	// Another key, and an agent that only the configuration knows.
+	s.client.Send(ctx, ask(routertest.Messages, "sonnet", false).With("User-Agent", "nightly-batch/1").With("X-Session-Id", "nightly").
+		With("Authorization", "Bearer "+nightly))
+
 	// The key in the query, as clients of Gemini send it, and one that is wrong.
-	asked := routertest.NewRequest(routertest.Gemini, "gemini", false)
+	asked := ask(routertest.Gemini, "gemini", false)
 	asked.Path += "?key=" + key
 	s.client.Send(ctx, asked)
-	s.client.Send(ctx, routertest.NewRequest(routertest.Chat, "gpt", false).With("Authorization", "Bearer sk-made-up-wrong-0123456789"))
+	s.client.Send(ctx, ask(routertest.Chat, "gpt", false).With("Authorization", "Bearer sk-made-up-wrong-0123456789"))
 
 	// More at once than the sidecar takes, so that some wait.
 	var all sync.WaitGroup
 	for range 8 {
-		all.Go(func() { send(routertest.NewRequest(routertest.Chat, "gpt", true)) })
+		all.Go(func() { send(ask(routertest.Chat, "gpt", true)) })
 	}
 	all.Wait()
 
 	// A client that leaves after the first words.
-	s.client.Watch(ctx, routertest.NewRequest(routertest.Messages, "sonnet", true).With("Authorization", "Bearer "+key),
+	s.client.Watch(ctx, ask(routertest.Messages, "sonnet", true).With("Authorization", "Bearer "+key),
 		func(r routertest.Result) bool { return r.Body == "" })
 }
