@@ -29,7 +29,7 @@ EXAM_DIR ?=
 
 # The seeds of the fuzz targets run with every go test, and the translators are searched for a minute; `make fuzz` searches
 # everything, for as long as one likes.
-CHECKS := build vet format race lint deadcode vulncheck tidy benchmarks grammar e2e exam
+CHECKS := build vet format race lint deadcode vulncheck tidy benchmarks grammar collector e2e exam
 tool    = go tool -modfile=deploy/tools/$(1).mod $(1)
 compose = VERSION=$(VERSION) SIGNALBOX_CONFIG=$(abspath $(CONFIG)) SIGNALBOX_HOST=$(HOST) SIGNALBOX_PORT=$(PORT) docker compose
 
@@ -101,6 +101,10 @@ profile: bench-tools ## profile processor, allocations and locks under load, wit
 
 exam: ## run the acceptance exam in EXAM_DIR against a binary with the race detector
 	deploy/tools/exam "$(EXAM_DIR)"
+
+collector: ## have the Collector, and Grafana's and Prometheus's types, check the files of deploy (minutes to build once)
+	deploy/tools/collector
+	cd deploy/stack-test/check && go test -short ./...
 
 stack-test: ## run the Collector, Jaeger, Prometheus and Alertmanager, and check what arrives (ten minutes to build once)
 	deploy/stack-test/run

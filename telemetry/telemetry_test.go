@@ -231,7 +231,7 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 	got := collect(t, reader)
 	for m, want := range map[string]int{
 		MetricRequests: 10, MetricAttempts: 9, MetricFailovers: 5, MetricCoolings: 10, MetricActive: 1, MetricReloads: 2,
-		MetricAffinityDecisions: 3, MetricCost: 1, MetricSavings: 1,
+		MetricAffinityDecisions: 3, MetricCost: 1, MetricSavings: 1, MetricOffPeak: 1,
 	} {
 		if len(got[m]) != want {
 			t.Errorf("%s has %d series, want %d", m, len(got[m]), want)
@@ -242,8 +242,8 @@ func TestZeroIsSeenAndSmall(t *testing.T) {
 			}
 		}
 	}
-	if len(got) != 9 {
-		t.Errorf("%d metrics have data, want 9: zeros belong on counters only", len(got))
+	if len(got) != 10 {
+		t.Errorf("%d metrics have data, want 10: zeros belong on counters only", len(got))
 	}
 }
 

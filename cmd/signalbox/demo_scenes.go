@@ -53,6 +53,10 @@ model "large" {
     input      = 5.0
     cache_read = 0.5
     output     = 25.0
+    off_peak {
+      hours  = "22-06"
+      factor = 0.5
+    }
   }
 }
 

@@ -82,6 +82,9 @@ model "sonnet" {
     output      = 15.0
     cache_read  = 0.30
     cache_write = 3.75
+    off_peak {
+      factor = 0.5
+    }
   }
 }
 model "gpt" {
