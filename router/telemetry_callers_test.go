@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
-func priced(cfg *settings.Config) {
+func keyedAndPriced(cfg *settings.Config) {
 	cfg.Auth.Keys = keys()
 	cfg.Models[0].Price = &settings.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}
 }
@@ -25,7 +25,7 @@ func TestCostIsToldByCaller(t *testing.T) {
 	t.Parallel()
 	forms(t, func(t *testing.T, wire string, stream bool) {
 		o := observe(t, upstreams(routertest.Fail(429, "slow"), good), func(cfg *settings.Config) {
-			priced(cfg)
+			keyedAndPriced(cfg)
 			cfg.Clients = []settings.Client{{Name: "nightly", UserAgent: "batch/*"}}
 			cfg.Models = append(cfg.Models, modelNamed("free", "b"))
 		})
@@ -94,7 +94,7 @@ func TestKnownAgentsMatchNoRule(t *testing.T) {
 func TestCostsOfBothGrainsAgree(t *testing.T) {
 	t.Parallel()
 	for _, wire := range routertest.Wires {
-		o := observe(t, upstreams(good, good), priced)
+		o := observe(t, upstreams(good, good), keyedAndPriced)
 		for range 3 {
 			// Anthropic tells its input before the first word: an attempt that breaks there has cost something.
 			o.ups[0].Script(routertest.Stream(wire, words, spent).Events(1).Ending(routertest.Cut), good,
@@ -124,7 +124,7 @@ func TestCostsOfBothGrainsAgree(t *testing.T) {
 // Whatever clients call themselves, and whatever an embedding program calls its keys, adds no series.
 func TestUnknownCallersAreOneSeries(t *testing.T) {
 	t.Parallel()
-	o := observe(t, upstreams(good), priced)
+	o := observe(t, upstreams(good), keyedAndPriced)
 	count := func() map[string]int {
 		n := map[string]int{}
 		for _, m := range o.metrics() {
