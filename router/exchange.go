@@ -242,7 +242,7 @@ func (x *exchange) watched() bool { return x.r.observers.Load() != nil }
 func (x *exchange) event(p Phase, now time.Time, a *attempt) Event {
 	e := Event{
 		Phase: p, Time: now, Call: x.call, TraceID: x.trace, Wire: string(x.route.Wire.Name), Route: x.route.Wire.Template(x.route.Op), Stream: x.streaming,
-		Key: x.key, Client: x.client, Session: x.hash, Agent: clip(x.session.Agent, 256), Index: -1,
+		Key: x.key, Client: x.clientType, Session: x.hash, Agent: clip(x.session.Agent, 256), Index: -1,
 	}
 	if x.model != nil {
 		e.Model = x.model.id

@@ -28,6 +28,7 @@ var access = []struct {
 	{"POST", "/api/keys", 401, 403, 400},
 	{"DELETE", "/api/keys", 401, 403, 400},
 	{"GET", "/_router/status", 401, 403, 200},
+	{"GET", "/_router/logs/recent", 401, 403, 200},
 	{"POST", "/_router/explain", 401, 403, 400},
 	{"POST", "/admin/backend", 401, 403, 400},
 	{"POST", "/admin/reset-health", 401, 403, 200},
@@ -68,6 +69,14 @@ func TestAccess(t *testing.T) {
 			}
 		}
 	}
+	// What streams for ever has a test of its own.
+	const endless = "/_router/logs/stream"
+	for _, method := range []string{"HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+		if got, _ := d.ask("ops", method, endless, ""); got != http.StatusMethodNotAllowed {
+			t.Errorf("%s %s: %d", method, endless, got)
+		}
+	}
+	listed[endless] = []string{"GET"}
 	if diff := cmp.Diff(d.plane.Served(), listed); diff != "" {
 		t.Errorf("the table of access and the routes differ (-routes +table):\n%s", diff)
 	}
@@ -140,5 +149,19 @@ func TestIssuedKeysCloseTheDoor(t *testing.T) {
 	}
 	if got, _ := d.ask("", "POST", path, body); got != 200 {
 		t.Errorf("turned off: %d", got)
+	}
+}
+
+// The stream of requests is open to admin keys alone; to them it says here that the router is about to end.
+func TestAccessToTheStream(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.plane.SetReady(false)
+	for key, want := range map[string]int{
+		"": 401, "nobody": 401, "agents": 403, "issued": 403, "ops": 503, "?nobody": 401, "?agents": 403, "?issued": 403, "?ops": 503,
+	} {
+		if got, _ := d.ask(key, "GET", "/_router/logs/stream", ""); got != want {
+			t.Errorf("key %q: %d, want %d", key, got, want)
+		}
 	}
 }

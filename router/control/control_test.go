@@ -107,9 +107,10 @@ func (d *desk) send(to http.Handler, key, method, path, body string) (int, map[s
 	}
 	to.ServeHTTP(rec, req)
 	var got map[string]any
-	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil && method != http.MethodHead {
+	if !json.Valid(rec.Body.Bytes()) && method != http.MethodHead {
 		d.t.Errorf("%s %s: %d %s", method, path, rec.Code, rec.Body)
 	}
+	_ = json.Unmarshal(rec.Body.Bytes(), &got) // a list leaves it empty
 	for _, key := range []string{"sk-of", "key-of", keyring.Prefix} {
 		if strings.Contains(rec.Body.String(), key) && (key != keyring.Prefix || rec.Code != http.StatusCreated) {
 			d.t.Errorf("%s %s shows a key: %s", method, path, rec.Body)
