@@ -29,7 +29,7 @@ EXAM_DIR ?=
 
 # The seeds of the fuzz targets run with every go test, and the translators are searched for a minute; `make fuzz` searches
 # everything, for as long as one likes.
-CHECKS := build vet format race lint deadcode vulncheck tidy benchmarks grammar collector e2e exam
+CHECKS := build vet format race lint deadcode vulncheck tidy benchmarks grammar collector e2e postgres exam
 tool    = go tool -modfile=deploy/tools/$(1).mod $(1)
 compose = VERSION=$(VERSION) SIGNALBOX_CONFIG=$(abspath $(CONFIG)) SIGNALBOX_HOST=$(HOST) SIGNALBOX_PORT=$(PORT) docker compose
 
@@ -98,6 +98,9 @@ bench-growth: bench-tools ## measure what a request costs as everything grows, a
 
 profile: bench-tools ## profile processor, allocations and locks under load, with telemetry
 	bin/bench profile -dur $(DUR) -to "$(PROFILES)"
+
+postgres: ## run the tests of the usage store against a PostgreSQL server (Debian's package is installed if it is missing)
+	deploy/tools/postgres
 
 exam: ## run the acceptance exam in EXAM_DIR against a binary with the race detector
 	deploy/tools/exam "$(EXAM_DIR)"

@@ -38,10 +38,11 @@ func check(_ context.Context, e env, args []string) error {
 	return err
 }
 
-// list shows upstreams with where their credential comes from, never the credential, models with their targets, and presets.
+// list shows upstreams with where their credential comes from, never the credential, models with their targets, presets,
+// and where usage is kept.
 // Each has columns of its own.
 func list(w io.Writer, c *settings.Config) error {
-	for _, part := range []func(io.Writer, *settings.Config){listUpstreams, listModels, listPresets} {
+	for _, part := range []func(io.Writer, *settings.Config){listUpstreams, listModels, listPresets, listUsage} {
 		var rows bytes.Buffer
 		if part(&rows, c); rows.Len() == 0 {
 			continue
@@ -91,6 +92,12 @@ func listPresets(t io.Writer, c *settings.Config) {
 	for i := range c.Presets {
 		p := &c.Presets[i]
 		fmt.Fprintf(t, "%s\t%s\t%s\n", p.ID, p.Strategy, strings.Join(p.Models, ", "))
+	}
+}
+
+func listUsage(t io.Writer, c *settings.Config) {
+	if c.Usage != nil {
+		fmt.Fprintf(t, "USAGE\n%s\n", storePlace(c.Usage))
 	}
 }
 

@@ -72,7 +72,7 @@ func create(path, text string, force bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// goOn says what was written and how agents get there. What is said is what the file can serve.
+// goOn says what was written and how knownAgents get there. What is said is what the file can serve.
 func (s *sketch) goOn(w io.Writer, path string) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s is written, with a key each from:", path)
@@ -81,7 +81,7 @@ func (s *sketch) goOn(w io.Writer, path string) error {
 	}
 	fmt.Fprintf(&out, "\nIt has no key itself: it says env(\"NAME\").\n\n  signalbox check %s\n  signalbox serve -config %s\n\nThen point your agents at it. "+
 		"They insist on a key; any text will do while the router listens on this machine only.\n", path, path)
-	for _, a := range agents {
+	for _, a := range knownAgents {
 		if model := s.modelFor(a.wires); model != "" {
 			fmt.Fprintf(&out, "\n%s\n%s", a.name, strings.ReplaceAll(a.how, "MODEL", model))
 		}
@@ -90,8 +90,8 @@ func (s *sketch) goOn(w io.Writer, path string) error {
 	return err
 }
 
-// agents are told about if the file has a model for one of their wires.
-var agents = []struct {
+// knownAgents are told about if the file has a model for one of their wires.
+var knownAgents = []struct {
 	name  string
 	wires []string
 	how   string

@@ -19,7 +19,7 @@ func sketchOf(names ...string) *sketch {
 	return newSketch(findAccounts(names, func(name string) string { return "sk-of-" + name }))
 }
 
-// checkSketch reads what init would write as check does, and asks for what it tells agents to ask for.
+// checkSketch reads what init would write as check does, and asks for what it tells knownAgents to ask for.
 func checkSketch(t interface {
 	Fatalf(format string, args ...any)
 }, s *sketch,
@@ -40,7 +40,7 @@ func checkSketch(t interface {
 		}
 	}
 	told := 0
-	for _, a := range agents {
+	for _, a := range knownAgents {
 		model := s.modelFor(a.wires)
 		if model == "" {
 			continue

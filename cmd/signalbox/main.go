@@ -44,6 +44,7 @@ func commands() []command {
 		{"reset", "", "lift everything that holds any account off", reset},
 		{"keys", "[list] | issue NAME [-group GROUP] | revoke ID", "list, make and take back keys for agents", keys},
 		{"demo", "[--once] [--otlp URL] [--every INTERVAL]", "show a failover on this machine, without any key", demo},
+		{"usage", "[-since AGE] [-by NAMES] [-db FILE | -config FILE]", "say what was used and what it cost; -h tells more", showUsage},
 		{"healthcheck", "[URL]", "exit 0 if a running router is ready", healthcheck},
 		{"version", "", "print the version", printVersion},
 	}

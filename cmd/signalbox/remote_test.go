@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,7 +78,7 @@ func TestRemoteSaysWhatIsWrong(t *testing.T) {
 		{server.URL, "/404", "", "it is there that this is answered"},
 		{server.URL, "/", "", "502 Bad Gateway; is there a Signalbox"},
 		{gone.URL, "/", "", "no Signalbox is running there"},
-		{server.URL, "/", filepath.Join(t.TempDir(), "none"), os.ErrNotExist.Error()[:4]},
+		{server.URL, "/", filepath.Join(t.TempDir(), "none"), "no such file"},
 		{"http://user:hunter2@127.0.0.1:1", "/", "", "no Signalbox is running there"},
 	} {
 		r := &remote{url: c.url, keyFile: c.keyFile, admin: true}

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
 	"github.com/signalbox-llm/signalbox/router/keyring"
+	"github.com/signalbox-llm/signalbox/router/ledger"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/telemetry/export"
@@ -34,6 +35,7 @@ type server struct {
 	engine    *router.Router
 	control   *control.Handler
 	keys      *keyring.Ring
+	ledger    *ledger.Ledger // nil: usage is not kept
 	providers *export.Providers
 	servers   []*http.Server
 	failed    chan error     // a listener that ended by itself
@@ -98,7 +100,9 @@ func (s *server) start(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	s.control = control.New(s.engine, control.Options{Keys: s.keys, Debug: profiles()})
+	if err := s.openLedger(ctx, cfg); err != nil {
+		return err
+	}
 	public := s.control.Or(s.engine.Handler())
 	if cfg.Server.AdminListen != "" {
 		public = s.control.Open(s.engine.Handler())
@@ -112,6 +116,20 @@ func (s *server) start(ctx context.Context, path string) error {
 	s.console.show(s.engine, s.control)
 	s.control.SetReady(true)
 	s.log.Info("signalbox is ready", "listen", cfg.Server.Listen, "version", versionText(), "upstreams", len(cfg.Upstreams), "models", len(cfg.Models))
+	return nil
+}
+
+// openLedger opens the usage store, if there is one, and the control plane, which asks it.
+func (s *server) openLedger(ctx context.Context, cfg *settings.Config) (err error) {
+	opts := control.Options{Keys: s.keys, Debug: profiles(), Logger: s.log}
+	if s.ledger, err = openLedger(ctx, cfg, s.log); err != nil {
+		return err
+	}
+	if s.ledger != nil {
+		keep(s.engine, s.ledger)
+		opts.Usage = s.ledger // a nil *Ledger would be no nil Usage
+	}
+	s.control = control.New(s.engine, opts)
 	return nil
 }
 
@@ -155,6 +173,11 @@ func (s *server) stop() {
 	s.engine.Close()
 	flush, done := context.WithTimeout(context.Background(), 5*time.Second)
 	defer done()
+	if s.ledger != nil {
+		if err := s.ledger.Close(flush); err != nil {
+			s.log.Warn("the usage store was not closed well", "problem", err)
+		}
+	}
 	if err := s.providers.Shutdown(flush); err != nil {
 		s.log.Warn("the last telemetry was not delivered", "error", err)
 	}
@@ -214,7 +237,7 @@ func (s *server) reload(ctx context.Context, next *config.File, diags config.Dia
 	changed := config.Restart(s.file.Config, next.Config)
 	old := s.file.Config
 	next.Config.Server.Listen, next.Config.Server.AdminListen = old.Server.Listen, old.Server.AdminListen
-	next.Config.Telemetry = old.Telemetry
+	next.Config.Telemetry, next.Config.Usage = old.Telemetry, old.Usage
 	if err := s.load(next.Config); err != nil {
 		s.log.Error("the new configuration is refused; the running one stays", "problem", err)
 		s.engine.Reloaded(ctx, telemetry.ReloadRejected)

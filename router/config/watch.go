@@ -157,6 +157,7 @@ func Restart(old, next settings.Config) []string {
 		"server.listen":       old.Server.Listen == next.Server.Listen,
 		"server.admin_listen": old.Server.AdminListen == next.Server.AdminListen,
 		"telemetry":           reflect.DeepEqual(old.Telemetry, next.Telemetry),
+		"usage":               reflect.DeepEqual(old.Usage, next.Usage),
 	} {
 		if !same {
 			names = append(names, name)

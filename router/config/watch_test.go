@@ -179,7 +179,8 @@ func TestRestart(t *testing.T) {
 	}
 	next.Server.Listen, next.Server.AdminListen = "127.0.0.1:1", "127.0.0.1:2"
 	next.Telemetry.OTLP.Headers = map[string]settings.Secret{"a": settings.NewSecret("b", "")}
-	want := []string{"server.admin_listen", "server.listen", "telemetry"}
+	next.Usage = new(settings.DefaultUsageStore())
+	want := []string{"server.admin_listen", "server.listen", "telemetry", "usage"}
 	if diff := cmp.Diff(want, Restart(old, next)); diff != "" {
 		t.Error(diff)
 	}

@@ -27,6 +27,7 @@ var access = []struct {
 	{"GET", "/api/keys", 401, 403, 200},
 	{"POST", "/api/keys", 401, 403, 400},
 	{"DELETE", "/api/keys", 401, 403, 400},
+	{"GET", "/usage", 401, 404, 404}, // off
 	{"GET", "/_router/status", 401, 403, 200},
 	{"GET", "/_router/logs/recent", 401, 403, 200},
 	{"POST", "/_router/explain", 401, 403, 400},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -24,16 +25,25 @@ type Handler struct {
 	feed   *feed
 }
 
+// Options are what the control plane works with beside the engine; without it a path is there and says that it is off.
+type Options struct {
+	Usage  Usage        // nil: usage is not kept
+	Keys   Keys         // issues keys; nil: nobody does
+	Debug  http.Handler // served below /debug/ to admin keys, by ServeHTTP alone; nil: nothing
+	Logger *slog.Logger // nil: slog.Default
+}
+
+func (o *Options) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.Default()
+	}
+	return o.Logger
+}
+
 // route is one path of the control plane.
 type route struct {
 	scope   string // of the key that may use it; empty = open
 	methods map[string]http.HandlerFunc
-}
-
-// Options are what the control plane serves beside the engine.
-type Options struct {
-	Keys  Keys         // issues keys; nil = nobody does
-	Debug http.Handler // served below /debug/ to admin keys, by ServeHTTP alone; nil = nothing
 }
 
 // New returns the control plane of an engine. It answers "not ready" until SetReady says otherwise.
@@ -55,6 +65,7 @@ func New(engine *router.Router, opts Options) *Handler {
 		"/api/v1/model_group/info": get(router.ScopeInference, h.modelGroups),
 		"/health":                  get(router.ScopeAdmin, h.health),
 		"/api/config":              get(router.ScopeAdmin, h.config),
+		"/usage":                   get(router.ScopeInference, h.usage),
 		"/_router/status":          get(router.ScopeAdmin, h.status),
 		"/_router/explain":         post(h.explain),
 		"/admin/backend":           post(h.backend),
@@ -96,7 +107,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// Open serves only what every listener answers: liveness and the model list.
+// Open serves only what every listener answers: liveness, the model list and what was used.
 func (h *Handler) Open(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if r, ok := h.find(req.URL.Path); ok && r.scope != router.ScopeAdmin {

@@ -11,7 +11,6 @@ type unavailable struct {
 var later = []unavailable{
 	once("passthrough", func(c *Config) bool { return c.Passthrough != nil }),
 	once("state.kind", func(c *Config) bool { return c.State.Kind == "redis" }),
-	once("usage", func(c *Config) bool { return c.Usage != nil }),
 
 	each("upstream", "command", allUpstreams, func(u *Upstream) bool { return len(u.Command) > 0 }),
 	each("upstream", "mode", allUpstreams, func(u *Upstream) bool { return u.Mode == "persistent" }),

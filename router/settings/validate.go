@@ -37,6 +37,7 @@ func (c *Config) Validate() []Problem {
 	v.catalogue()
 	v.callers()
 	v.policies()
+	v.usage()
 	v.telemetry()
 	v.notYet()
 	slices.SortStableFunc(v.problems, func(a, b Problem) int { return comparePaths(a.Path, b.Path) })
@@ -233,6 +234,23 @@ func (v *validator) policies() {
 			v.refer(indexPath("passthrough.upstreams", i), "upstream", name, v.upstreamNames())
 		}
 	}
+}
+
+func (v *validator) usage() {
+	u := v.cfg.Usage
+	if u == nil {
+		return
+	}
+	url := u.URL.Reveal()
+	switch {
+	case url == "" && u.URL.Origin() != "": // a file instead would be a surprise
+		v.fail("usage.url", "Empty url", "There is nothing at "+u.URL.Origin()+"; leave url out for a SQLite file.")
+	case url == "" && u.Path == "":
+		v.fail("usage.path", "Missing path", "Name a SQLite file, or give url for PostgreSQL.")
+	case url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://"):
+		v.fail("usage.url", "Invalid url", "It must be that of a PostgreSQL database: postgres://USER:PASSWORD@HOST/DATABASE.")
+	}
+	v.credential("usage.url", u.URL)
 }
 
 func (v *validator) cooling() {

@@ -116,7 +116,7 @@ func TestLaterKnowsItsPaths(t *testing.T) {
 			t.Errorf("%s is refused at its default: %v", l.what, got)
 		}
 	}
-	c.Passthrough, c.Usage = &Passthrough{}, &UsageStore{}
+	c.Passthrough = &Passthrough{}
 	c.State.Kind = "redis"
 	u := &c.Upstreams[0]
 	u.Command, u.Mode, u.ReplayReasoning = []string{"x"}, "persistent", true

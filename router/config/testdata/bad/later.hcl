@@ -44,6 +44,3 @@ passthrough { # ERROR: passthrough is not available yet
 
 state "redis" { # ERROR: Missing url # ERROR: state.kind is not available yet
 }
-
-usage { # ERROR: usage is not available yet
-}
