@@ -123,11 +123,11 @@ func (c Config) spanExporter(ctx context.Context) (sdktrace.SpanExporter, error)
 		return nil, err
 	}
 	if r.grpc {
-		return otlptracegrpc.New(ctx, options(r, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithHeaders,
-			otlptracegrpc.WithCompressor("gzip"))...)
+		return newSpanExporter(ctx, otlptracegrpc.NewClient(options(r, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithHeaders,
+			otlptracegrpc.WithCompressor("gzip"))...))
 	}
-	return otlptracehttp.New(ctx, options(r, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders,
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression))...)
+	return newSpanExporter(ctx, otlptracehttp.NewClient(options(r, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders,
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression))...))
 }
 
 func (c Config) metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
