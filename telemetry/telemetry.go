@@ -58,7 +58,12 @@ func (t *Telemetry) Reload(ctx context.Context, result string) {
 func (t *Telemetry) Event(ctx context.Context, span trace.Span, name string, attrs ...attribute.KeyValue) {
 	now := time.Now()
 	if span.IsRecording() {
-		span.AddEvent(name, trace.WithTimestamp(now), trace.WithAttributes(attrs...))
+		// Each option is an allocation, and the event of every request has no attributes.
+		if len(attrs) == 0 {
+			span.AddEvent(name, trace.WithTimestamp(now))
+		} else {
+			span.AddEvent(name, trace.WithTimestamp(now), trace.WithAttributes(attrs...))
+		}
 	}
 	if !t.logger.Enabled(ctx, log.EnabledParameters{Severity: log.SeverityInfo, EventName: name}) {
 		return
@@ -69,5 +74,8 @@ func (t *Telemetry) Event(ctx context.Context, span trace.Span, name string, att
 	r.SetSeverity(log.SeverityInfo)
 	r.SetSeverityText("INFO")
 	r.AddAttributes(attrs...)
-	t.logger.Emit(trace.ContextWithSpan(ctx, span), r)
+	if trace.SpanFromContext(ctx) != span {
+		ctx = trace.ContextWithSpan(ctx, span)
+	}
+	t.logger.Emit(ctx, r)
 }

@@ -126,8 +126,11 @@ func (c Config) spanExporter(ctx context.Context) (sdktrace.SpanExporter, error)
 		return newSpanExporter(ctx, otlptracegrpc.NewClient(options(r, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithHeaders,
 			otlptracegrpc.WithCompressor("gzip"))...))
 	}
-	return newSpanExporter(ctx, otlptracehttp.NewClient(options(r, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders,
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression))...))
+	list := options(r, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	if c := r.zipping(traces); c != nil {
+		list = append(list, otlptracehttp.WithCompression(otlptracehttp.NoCompression), otlptracehttp.WithHTTPClient(c))
+	}
+	return newSpanExporter(ctx, otlptracehttp.NewClient(list...))
 }
 
 func (c Config) metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
@@ -152,6 +155,9 @@ func (c Config) logExporter(ctx context.Context) (sdklog.Exporter, error) {
 		return otlploggrpc.New(ctx, options(r, otlploggrpc.WithEndpointURL, otlploggrpc.WithHeaders,
 			otlploggrpc.WithCompressor("gzip"))...)
 	}
-	return otlploghttp.New(ctx, options(r, otlploghttp.WithEndpointURL, otlploghttp.WithHeaders,
-		otlploghttp.WithCompression(otlploghttp.GzipCompression))...)
+	list := options(r, otlploghttp.WithEndpointURL, otlploghttp.WithHeaders, otlploghttp.WithCompression(otlploghttp.GzipCompression))
+	if c := r.zipping(logs); c != nil {
+		list = append(list, otlploghttp.WithCompression(otlploghttp.NoCompression), otlploghttp.WithHTTPClient(c))
+	}
+	return otlploghttp.New(ctx, list...)
 }
