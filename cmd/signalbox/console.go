@@ -31,12 +31,14 @@ func newRequests(w io.Writer) *requests {
 	return r
 }
 
-// stderrHandler logs as text to people, above the footer, and as JSON to machines.
-func stderrHandler(e env, r *requests) slog.Handler {
-	if r == nil {
-		return slog.NewJSONHandler(e.stderr, nil)
+// stderrHandler logs as text to people, at once and above the footer, and as JSON to machines, a moment later. The function
+// writes what is still to be written.
+func stderrHandler(e env, r *requests) (slog.Handler, func()) {
+	if r != nil {
+		return live.WithoutRequests(slog.NewTextHandler(r.screen, nil)), func() {}
 	}
-	return live.WithoutRequests(slog.NewTextHandler(r.screen, nil))
+	s := newSpool(e.stderr)
+	return spooled{slog.NewJSONHandler(s, nil), s}, s.close
 }
 
 // show begins to show requests; stop must be called in the end.

@@ -32,6 +32,7 @@ type server struct {
 	file      *config.File // as it was last applied
 	env       env
 	log       *slog.Logger
+	flush     func() // writes what log still holds back
 	engine    *router.Router
 	control   *control.Handler
 	keys      *keyring.Ring
@@ -55,7 +56,8 @@ func serve(ctx context.Context, e env, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	s := &server{env: e, failed: make(chan error, 2)}
+	s := &server{env: e, failed: make(chan error, 2), flush: func() {}}
+	defer func() { s.flush() }()
 	if err := s.start(ctx, path); err != nil {
 		return err
 	}
@@ -82,7 +84,8 @@ func (s *server) start(ctx context.Context, path string) error {
 	s.file = file
 	cfg := &file.Config
 	s.console = newRequests(s.env.stderr)
-	s.log = slog.New(stderrHandler(s.env, s.console))
+	logs, flush := stderrHandler(s.env, s.console)
+	s.log, s.flush = slog.New(logs), flush
 	providers, err := export.Start(ctx, exportConfig(cfg), s.log)
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)
