@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -36,7 +37,11 @@ func (r receiver) zipping(signal string) *http.Client {
 			return nil
 		}
 	}
-	z := &zipper{base: http.DefaultTransport}
+	// As the exporters' own; idle connections end by themselves, and none is idle for long while something is sent.
+	z := &zipper{base: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2: true, TLSHandshakeTimeout: timeLimit, MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
+	}}
 	z.zip, _ = gzip.NewWriterLevel(&z.out, gzip.BestSpeed) // it fails for unknown levels only
 	limit := timeLimit
 	if ms, err := strconv.Atoi(either(signal, "TIMEOUT")); err == nil && ms > 0 {
@@ -61,7 +66,7 @@ func (z *zipper) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // pack returns a copy, since a connection may read a body even after its answer came.
 func (z *zipper) pack(body io.ReadCloser) ([]byte, error) {
-	defer body.Close() //nolint:errcheck // it is memory
+	defer body.Close()
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.out.Reset()

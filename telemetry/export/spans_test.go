@@ -106,9 +106,10 @@ func drawSpan(t *rapid.T) tracetest.SpanStub {
 		DroppedAttributes: count(), DroppedEvents: count(), DroppedLinks: count(),
 		InstrumentationScope: instrumentation.Scope{Name: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "scope"), SchemaURL: "s"},
 	}
-	if s.InstrumentationScope.Name == "b" {
+	switch s.InstrumentationScope.Name {
+	case "b":
 		s.InstrumentationScope.Attributes = attribute.NewSet(attribute.Int("x", 1))
-	} else if s.InstrumentationScope.Name == "" {
+	case "":
 		s.InstrumentationScope = instrumentation.Scope{}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "events") {
