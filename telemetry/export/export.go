@@ -1,5 +1,5 @@
 // Package export sets up what becomes of telemetry: the OpenTelemetry SDK, exporters, the bridge for logs, and the shutdown
-// that flushes it all. It must not know what is reported, beyond the version of the contract.
+// that flushes it all. It must not know what is reported, beyond the version of the contract and which metrics are linked to traces.
 package export
 
 import (
