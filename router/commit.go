@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-llm/signalbox/translate"
 )
 
-// commit sends headers and what is held. From here on nothing may be tried again.
-func (a *attempt) commit() error {
+// commit sends headers, what is held and what comes behind it. From here on nothing may be tried again.
+func (a *attempt) commit(out []byte) error {
 	x := a.x
 	x.outcome.committed, x.outcome.status = true, a.ans.status
 	now := x.r.opts.now()
@@ -26,8 +26,9 @@ func (a *attempt) commit() error {
 		a.watch.Cap(a.t.cfg.Timeouts.Stream)
 	}
 	a.capture.answer(a, a.ans.held)
+	a.capture.answer(a, out)
 	var err error
-	x.await(func() { err = x.emitAnswer(a.ans) })
+	x.await(func() { err = x.emitAnswer(a.ans, out) })
 	a.ans.held = nil
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
@@ -35,8 +36,8 @@ func (a *attempt) commit() error {
 	return nil
 }
 
-// emitAnswer writes an answer's status, headers and what is held of its body.
-func (x *exchange) emitAnswer(a *answer) error {
+// emitAnswer writes an answer's status, headers, what is held of its body, and of a stream what comes behind it.
+func (x *exchange) emitAnswer(a *answer, out []byte) error {
 	x.answerHeader(a)
 	if !a.stream {
 		x.w.Header()["Content-Length"] = []string{strconv.Itoa(len(a.held))}
@@ -48,6 +49,11 @@ func (x *exchange) emitAnswer(a *answer) error {
 	if !a.stream {
 		return nil
 	}
+	if len(out) > 0 {
+		if _, err := x.w.Write(out); err != nil {
+			return err
+		}
+	}
 	return flush(x.raw)
 }
 
@@ -58,10 +64,10 @@ func (a *attempt) passOn(ev verdict.Evidence) error {
 		return x.deliver(a.ans)
 	}
 	if a.strip != nil {
-		a.ans.held = append(a.ans.held, a.strip.rest()...)
+		a.ans.held = append(a.ans.held, a.strip.rest(a.src)...)
 		a.strip = nil
 	}
-	if err := a.commit(); err != nil {
+	if err := a.commit(nil); err != nil {
 		return nil //nolint:nilerr // the client left; the failure that brought us here is booked already
 	}
 	for !ev.Unusable {

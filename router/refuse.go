@@ -161,7 +161,7 @@ func (x *exchange) deliver(a *answer) error {
 		a.header = a.header.Clone()
 		a.header.Set("Retry-After", x.comeBack())
 	}
-	_ = x.emitAnswer(a) // the client may have left; the outcome is the same
+	_ = x.emitAnswer(a, nil) // the client may have left; the outcome is the same
 	return nil
 }
 

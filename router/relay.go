@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/signalbox-llm/signalbox/router/upstream"
 	"github.com/signalbox-llm/signalbox/router/verdict"
@@ -33,12 +34,14 @@ func (a *attempt) stream() verdict.Evidence {
 			continue
 		}
 		class, out := a.tap(raw, plain)
-		a.ans.held = append(a.ans.held, out...)
-		switch {
-		case a.commits():
-			if ev, over := a.begun(err); over {
+		if a.commits(len(out)) {
+			if ev, over := a.begun(out, err); over {
 				return ev
 			}
+			continue
+		}
+		a.ans.held = append(a.ans.held, out...)
+		switch {
 		case class == wire.Failed:
 			return a.inBand()
 		case err != nil:
@@ -50,17 +53,18 @@ func (a *attempt) stream() verdict.Evidence {
 }
 
 // commits reports whether the stream has come so far that it is the client's: by default when the model has put
-// something out.
-func (a *attempt) commits() bool {
+// something out. More is how many bytes there are beside those that are held.
+func (a *attempt) commits(more int) bool {
+	more += len(a.ans.held)
 	switch {
-	case a.facts.Output, a.src.blind, len(a.ans.held) > maxHeld:
+	case a.facts.Output, a.src.blind, more > maxHeld:
 		return true
 	case a.facts.Failed && a.x.snap.policy.CommitOn != verdict.CommitHeaders:
 		return false
 	}
 	switch a.x.snap.policy.CommitOn {
 	case verdict.CommitHeaders:
-		return len(a.ans.held) > 0
+		return more > 0
 	case verdict.CommitEvent:
 		return a.alive
 	}
@@ -69,9 +73,13 @@ func (a *attempt) commits() bool {
 
 // read waits for the next bytes.
 func (a *attempt) read() (raw, plain []byte, err error) {
-	from := a.x.r.opts.now()
+	from := a.src.since
+	if from.IsZero() {
+		from = a.x.r.opts.now()
+	}
 	raw, plain, err = a.src.next()
-	a.x.waited += a.x.r.opts.now().Sub(from)
+	a.src.came, a.src.since = a.x.r.opts.now(), time.Time{}
+	a.x.waited += a.src.came.Sub(from)
 	a.capture.decoded(a, plain)
 	if len(raw) > 0 && a.alive {
 		a.watch.Touch()
@@ -79,10 +87,10 @@ func (a *attempt) read() (raw, plain []byte, err error) {
 	return raw, plain, err
 }
 
-// begun commits: headers and everything held go out. The error is the one that came with the last bytes.
-func (a *attempt) begun(err error) (verdict.Evidence, bool) {
+// begun commits: headers, everything held and what came last go out. The error is the one that came with that.
+func (a *attempt) begun(out []byte, err error) (verdict.Evidence, bool) {
 	a.lease.Admitted(a.x.r.opts.now())
-	if werr := a.commit(); werr != nil {
+	if werr := a.commit(out); werr != nil {
 		return a.transport(werr), true
 	}
 	if err != nil {
@@ -99,7 +107,7 @@ func (a *attempt) ended(err error) (verdict.Evidence, bool) {
 	case a.tr != nil:
 		a.ans.held = append(a.ans.held, a.endTurned(errors.Is(err, io.EOF))...)
 	case a.strip != nil:
-		a.ans.held = append(a.ans.held, a.strip.rest()...)
+		a.ans.held = append(a.ans.held, a.strip.rest(a.src)...)
 	}
 	switch {
 	case !errors.Is(err, io.EOF) && !a.facts.Terminal:
@@ -107,23 +115,25 @@ func (a *attempt) ended(err error) (verdict.Evidence, bool) {
 	case a.facts.Failed:
 		return a.inBand(), true
 	case a.facts.Output, a.facts.Terminal && a.facts.Usage.Output.N > 0:
-		return a.begun(err)
+		return a.begun(nil, err)
 	}
 	return verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Unusable: true, Gone: a.x.clientGone()}, true
 }
 
 // pass relays bytes of a committed stream: out first, looked at second.
 func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
-	out, looked := raw, a.tr != nil || a.strip != nil
+	out, looked, from := raw, a.tr != nil || a.strip != nil, a.src.came
 	if looked {
 		_, out = a.tap(raw, plain)
+		from = time.Time{}
 	}
 	if len(out) > 0 {
-		if werr := a.write(out); werr != nil {
+		if werr := a.writeFrom(out, from); werr != nil {
 			err = werr
 		}
 	}
 	if !looked {
+		a.src.since = time.Time{}
 		a.tap(raw, plain)
 	}
 	if err != nil {
@@ -133,14 +143,20 @@ func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
 }
 
 // write sends bytes of a stream and flushes them, through the server's own writer.
-func (a *attempt) write(p []byte) error {
+func (a *attempt) write(p []byte) error { return a.writeFrom(p, time.Time{}) }
+
+// writeFrom is write at a time that the clock has just told; zero if it has not.
+func (a *attempt) writeFrom(p []byte, from time.Time) error {
 	a.capture.answer(a, p)
-	from := a.x.r.opts.now()
+	if from.IsZero() {
+		from = a.x.r.opts.now()
+	}
 	_, err := a.x.raw.Write(p)
 	if err == nil {
 		err = flush(a.x.raw)
 	}
-	a.x.waited += a.x.r.opts.now().Sub(from)
+	a.src.since = a.x.r.opts.now()
+	a.x.waited += a.src.since.Sub(from)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
@@ -164,7 +180,7 @@ func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 		if a.tr != nil {
 			c = a.turn(ev, c, before)
 		} else if a.strip != nil {
-			a.strip.event(plain, ev.End, a.facts.UsageOnly)
+			a.strip.event(a.src, ev.End, a.facts.UsageOnly)
 		}
 		if c != wire.Nothing && !a.alive {
 			a.alive = true
@@ -182,14 +198,14 @@ func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 		out, a.turned = a.turned, a.turned[:0]
 		return class, out
 	case a.strip != nil:
-		return class, a.strip.take(plain)
+		return class, a.strip.take(a.src)
 	}
 	return class, raw
 }
 
 // chunk times the chunks that carry output.
 func (a *attempt) chunk(had bool) {
-	now := a.x.r.opts.now()
+	now := a.src.came
 	if !had {
 		a.firstChunk = now.Sub(a.start)
 	} else {
@@ -220,7 +236,7 @@ func (a *attempt) finished(err error) verdict.Evidence {
 		rest = a.endTurned(true)
 		a.faulty()
 	case a.strip != nil && errors.Is(err, io.EOF):
-		rest = a.strip.rest()
+		rest = a.strip.rest(a.src)
 	}
 	if len(rest) > 0 {
 		_ = a.write(rest) // the end of the stream follows either way
@@ -281,7 +297,7 @@ func (a *attempt) plain() verdict.Evidence {
 	case good:
 		a.rewriteModel()
 		a.firstChunk = x.r.opts.now().Sub(a.start)
-		if err := a.commit(); err != nil {
+		if err := a.commit(nil); err != nil {
 			return a.transport(err)
 		}
 		ev.Committed, ev.Complete, ev.Gone = true, true, false
@@ -292,7 +308,7 @@ func (a *attempt) plain() verdict.Evidence {
 		ev.Unusable, ev.Invalid = true, o.Scan(body) != nil
 	}
 	if !ev.Complete && x.snap.policy.CommitOn == verdict.CommitHeaders { // the client's, whatever it is worth
-		if err := a.commit(); err != nil {
+		if err := a.commit(nil); err != nil {
 			return a.transport(err)
 		}
 		ev.Committed, ev.Gone = true, false

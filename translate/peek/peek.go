@@ -181,3 +181,7 @@ func Elements(src []byte, at Span, f func(Span) bool) error {
 		i = space(src, i+1)
 	}
 }
+
+// Past returns the offset just past the value that begins at i, which is checked as little as those of Scan. The error is
+// a *SyntaxError.
+func Past(src []byte, i int) (int, error) { return skip(src, i) }

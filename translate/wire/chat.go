@@ -4,6 +4,9 @@ import "github.com/signalbox-llm/signalbox/translate/peek"
 
 // chatEvent reads one chunk of a chat completion.
 func chatEvent(_, data []byte, f *Facts) Class {
+	if f.Output && f.shape.fits(data) {
+		return Output
+	}
 	o := f.object(top, data)
 	if o == nil {
 		return Output
@@ -18,14 +21,19 @@ func chatEvent(_, data []byte, f *Facts) Class {
 		return Output
 	}
 	c := chatChoices(choices, "delta", f)
-	if g := f.object(middle, o.Value("x_groq")); g != nil {
+	groq := o.Value("x_groq")
+	if g := f.object(middle, groq); g != nil {
 		f.openai(g.Value("usage"))
 		if e := g.Value("error"); truthy(e) {
 			c = f.fail(Failure{Message: text(e)})
 		}
 	}
 	// Some servers leave the choices of the usage chunk out altogether.
-	f.UsageOnly = f.openai(usage) && !filled(choices)
+	used := f.openai(usage)
+	f.UsageOnly = used && !filled(choices)
+	if c == Output && !used && groq == nil {
+		f.noteShape(o, data)
+	}
 	return c
 }
 

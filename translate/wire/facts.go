@@ -82,6 +82,7 @@ type Facts struct {
 	Events    int  // Events that were more than a comment or a ping.
 
 	tally   tally
+	shape   shape // of the chunks that tell nothing new
 	scratch [levels]peek.Object
 }
 
@@ -102,7 +103,7 @@ const maxWord = 1 << 10
 
 // Reset forgets everything but the scanners' buffers.
 func (f *Facts) Reset() {
-	fresh := Facts{}
+	fresh := Facts{shape: shape{text: f.shape.text[:0]}}
 	for i := range f.scratch {
 		// Only the member list is kept, so that no answer's bytes are held.
 		if m := f.scratch[i].Members; cap(m) <= maxMembers {
