@@ -58,8 +58,8 @@ const (
 	name
 )
 
-// Feed hands over the next chunk, which must not change until Next has returned false. That must also have happened to
-// the chunk before.
+// Feed hands over the next chunk, which must not change behind the newest event's end until Next has returned false. That
+// must also have happened to the chunk before.
 func (s *Scanner) Feed(chunk []byte) {
 	s.chunk, s.pos, s.lf, s.cr = chunk, 0, -1, -1
 	if len(chunk) == 0 {
@@ -73,6 +73,9 @@ func (s *Scanner) Feed(chunk []byte) {
 
 // Next reads the next frame that ends in the chunk; false if there is none.
 func (s *Scanner) Next(ev *Event) bool {
+	if s.plain(ev) {
+		return true
+	}
 	for s.pos < len(s.chunk) {
 		end := s.lineEnd()
 		part := s.chunk[s.pos:end]
@@ -96,6 +99,45 @@ func (s *Scanner) Next(ev *Event) bool {
 	}
 	s.save()
 	return false
+}
+
+// plain reads a frame as nearly all are: one line of data, a name before it or none, and the blank line, with LFs, in one
+// chunk. It leaves everything else alone.
+func (s *Scanner) plain(ev *Event) bool {
+	if s.begun || !s.later {
+		return false
+	}
+	if s.cr < s.pos {
+		s.cr = s.index('\r')
+	}
+	var called []byte
+	at, frames := s.pos, s.chunk[:s.cr]
+	if value, end := line(frames, at, nameField); end > 0 && len(value) > 0 && len(value) <= maxName {
+		called, at = value, end
+	}
+	said, end := line(frames, at, dataField)
+	if end <= 0 || end >= len(frames) || frames[end] != '\n' || len(said) > s.limit() {
+		return false
+	}
+	s.pos = end + 1
+	*ev = Event{Name: called, Data: said, End: s.pos}
+	return true
+}
+
+// line reads the line at an offset if it is a field of that name: the value and the offset behind its LF, 0 if it is not.
+func line(chunk []byte, at int, name []byte) (value []byte, end int) {
+	rest := chunk[at:]
+	if len(rest) <= len(name) || rest[len(name)] != ':' || !bytes.HasPrefix(rest, name) {
+		return nil, 0
+	}
+	n := bytes.IndexByte(rest, '\n')
+	if n < 0 {
+		return nil, 0
+	}
+	if value = rest[len(name)+1 : n]; len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	return value, at + n + 1
 }
 
 // Finish reads the frame that the stream ended in the middle of; false if it has no data. The stream is over then.
