@@ -104,11 +104,14 @@ type sinkWriter struct {
 	bytes  int
 	tail   [64]byte
 	shown  chan struct{}
+
+	writes, flushes int
 }
 
 func (w *sinkWriter) Header() http.Header    { return w.header }
 func (w *sinkWriter) WriteHeader(status int) { w.status = status }
 func (w *sinkWriter) Flush() {
+	w.flushes++
 	select {
 	case w.shown <- struct{}{}:
 	default:
@@ -116,6 +119,7 @@ func (w *sinkWriter) Flush() {
 }
 
 func (w *sinkWriter) Write(b []byte) (int, error) {
+	w.writes++
 	w.bytes += len(b)
 	copy(w.tail[:], b[max(0, len(b)-len(w.tail)):])
 	return len(b), nil

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	maxShape = 2 << 10 // bytes of a chunk that is noted
-	maxHoles = 6
+	maxShape  = 2 << 10 // bytes of a chunk that is noted
+	maxHoles  = 6
 	maxMisses = 16 // shapes in a row that no other chunk had
 )
 
