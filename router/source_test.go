@@ -40,6 +40,7 @@ func stripped(t interface{ Fatal(args ...any) }, body string, lengths ...int) (o
 	var strip stripper
 	var scanner sse.Scanner
 	var ev sse.Event
+	var sent strings.Builder
 	for {
 		raw, plain, err := src.next()
 		scanner.Feed(plain)
@@ -49,11 +50,12 @@ func stripped(t interface{ Fatal(args ...any) }, body string, lengths ...int) (o
 		if len(plain) > 0 {
 			raw = strip.take(src)
 		}
-		out += string(raw)
+		sent.Write(raw)
 		largest = max(largest, len(src.kept))
 		switch {
 		case errors.Is(err, io.EOF):
-			return out + string(strip.rest(src)), largest
+			sent.Write(strip.rest(src))
+			return sent.String(), largest
 		case err != nil:
 			t.Fatal(err)
 		}
@@ -63,10 +65,10 @@ func stripped(t interface{ Fatal(args ...any) }, body string, lengths ...int) (o
 func TestStripperTakesOutWhatIsToldAndNothingElse(t *testing.T) {
 	events := rapid.SampledFrom([]string{
 		"data: a\n\n", "data: drop\n\n", "data: drop\r\n\r\n", ": ping\n\n", "\n", "event: x\ndata: b\n\n", "data: drop " + strings.Repeat("y", 3000) + "\n\n",
-		"data: " + strings.Repeat("z", 5000) + "\n\n", "data: " + strings.Repeat("z", 40000) + "\n\n",
+		"data: " + strings.Repeat("z", 5000) + "\n\n", "data: " + strings.Repeat("z", 20000) + "\n\n",
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		drawn := rapid.SliceOfN(events, 0, 40).Draw(t, "events")
+		drawn := rapid.SliceOfN(events, 0, 20).Draw(t, "events")
 		lengths := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 30), rapid.IntRange(1, largeSize)), 1, 50).Draw(t, "lengths")
 		end := rapid.SampledFrom([]string{"", "data: half", "data: drop\n"}).Draw(t, "end")
 		want := ""
