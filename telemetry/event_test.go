@@ -81,3 +81,17 @@ func TestWithoutProviders(t *testing.T) {
 		t.Error("a span is recorded without a provider")
 	}
 }
+
+// Without a tracer there is no span to compare with, and the record is written all the same.
+func TestEventWithoutSpans(t *testing.T) {
+	kept := &keep{}
+	tel, err := New(nil, nil, sdklog.NewLoggerProvider(sdklog.WithProcessor(kept)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, span := tel.Tracer().Start(t.Context(), SpanRoute)
+	tel.Event(ctx, span, EventFirstChunk)
+	if len(kept.records) != 1 {
+		t.Errorf("%d records", len(kept.records))
+	}
+}

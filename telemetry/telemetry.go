@@ -74,7 +74,7 @@ func (t *Telemetry) Event(ctx context.Context, span trace.Span, name string, att
 	r.SetSeverity(log.SeverityInfo)
 	r.SetSeverityText("INFO")
 	r.AddAttributes(attrs...)
-	if trace.SpanFromContext(ctx) != span {
+	if !trace.SpanContextFromContext(ctx).Equal(span.SpanContext()) { // spans themselves may be no comparable type
 		ctx = trace.ContextWithSpan(ctx, span)
 	}
 	t.logger.Emit(ctx, r)

@@ -12,20 +12,17 @@ import (
 	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
-// annotate is the innermost RoundTripper: it sees every send, arms the watch for it, corrects the attributes otelhttp has set
-// on its span, and makes errors safe before otelhttp writes them there.
+// annotate is the innermost RoundTripper: it sees every send, arms the watch for it, puts the real URL in its place, and makes
+// errors safe before otelhttp writes them on its span.
 type annotate struct{ base http.RoundTripper }
 
 func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	d := dispatchOf(ctx)
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		// The later value wins: otelhttp's has the real path, which may name a model, and the query.
-		span.SetAttributes(attribute.String(telemetry.AttrURLFull, r.URL.Scheme+"://"+r.URL.Host+d.call.Route))
-		if d.sends > 1 {
-			span.SetAttributes(attribute.Int(telemetry.AttrHTTPResend, d.sends-1))
-		}
+	if d.sends > 1 {
+		trace.SpanFromContext(ctx).SetAttributes(attribute.Int(telemetry.AttrHTTPResend, d.sends-1))
 	}
+	r.URL = d.call.URL // it is the dispatch's own request, or otelhttp's copy of it
 	if err := d.lighten(r); err != nil {
 		return nil, d.wrap(ctx, err)
 	}

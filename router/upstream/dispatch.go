@@ -126,8 +126,10 @@ func (d *dispatch) request(ctx context.Context) *http.Request {
 		GotFirstResponseByte: func() { d.progress.Store(talking) },
 	}
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, dispatchKey{}, d), &d.trace)
+	// The real path may name a model, and the query may hold more: nobody on the way down gets to see them.
+	shown := &url.URL{Scheme: d.call.URL.Scheme, Host: d.call.URL.Host, Opaque: "//" + d.call.URL.Host + d.call.Route} // opaque: braces stay
 	return (&http.Request{
-		Method: d.call.Method, URL: d.call.URL, Host: d.call.URL.Host, Header: d.call.Header,
+		Method: d.call.Method, URL: shown, Host: d.call.URL.Host, Header: d.call.Header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 }

@@ -66,6 +66,9 @@ func (o *Object) scan(src []byte, i int) (Span, error) {
 	return Span{start, i + 1}, trailing(src, i+1, "text after the object")
 }
 
+// usualMembers is how many an object has room for at first: requests and answers have about as many.
+const usualMembers = 8
+
 // members reads the members from i on and returns the offset of the closing brace.
 func (o *Object) members(src []byte, i int) (int, error) {
 	for {
@@ -75,6 +78,9 @@ func (o *Object) members(src []byte, i int) (int, error) {
 		}
 		if len(o.Members) == maxMembers {
 			return 0, fail(i, "too many members")
+		}
+		if o.Members == nil {
+			o.Members = make([]Member, 0, usualMembers)
 		}
 		o.Members = append(o.Members, m)
 		i = space(src, m.Value.End)
