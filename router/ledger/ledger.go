@@ -28,7 +28,7 @@ type Options struct {
 
 // What is measured to lose nothing at full speed, and to lose no more than 250 ms when the process is killed.
 const (
-	batch    = 512                    // rows that are written at once, without waiting for more
+	batch    = 2048                   // rows that are written at once, without waiting for more
 	interval = 200 * time.Millisecond // how long a row waits for others
 	queued   = 8192                   // rows that wait at most; a row is about 450 bytes
 	patience = 30 * time.Second       // how long one write may take

@@ -25,15 +25,18 @@ type Store struct {
 	one   *sql.Stmt
 	prune *sql.Stmt
 	args  []any
+
+	kinds          map[string]int64 // ids by what kindKey makes of the columns
+	newKind, ofOld *sql.Stmt
+	values         []any // of one row, in the order of ledger.Columns
+	key            []byte
 }
 
 // chunk is how many rows one statement inserts: much of the cost is by statement.
 const chunk = 32
 
 // migrations bring a file from the version that is their index to the next; user_version says how far it is.
-var migrations = [][]string{
-	ledger.Schema("INTEGER PRIMARY KEY"),
-}
+var migrations = [][]string{schema()}
 
 // Open opens the file at path, whose ~ is the user's home, for writing. It is made if there is none, for its owner alone.
 func Open(ctx context.Context, path string) (*Store, error) {
@@ -53,7 +56,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db}
+	s := &Store{db: db, kinds: map[string]int64{}}
 	if err := s.prepare(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -116,6 +119,7 @@ func open(path, mode string) (*sql.DB, error) {
 		q.Add("_pragma", "page_size(8192)") // of a new file: half the writes of the usual size
 		q.Add("_pragma", "journal_mode(WAL)")
 		q.Add("_pragma", "synchronous(NORMAL)")
+		q.Add("_pragma", "wal_autocheckpoint(2000)") // each one waits for the disk twice
 	}
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
@@ -143,17 +147,20 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	names := ledger.ColumnNames()
-	values := "(?" + strings.Repeat(", ?", len(names)-1) + ")"
+	names := own()
+	values := "(" + places(len(names)) + ")"
 	// Without OR ROLLBACK every page is first copied, for the case that a statement fails half-way.
-	insert := "INSERT OR ROLLBACK INTO " + ledger.Table + " (" + strings.Join(names, ", ") + ") VALUES " + values
+	insert := "INSERT OR ROLLBACK INTO " + rowTable + " (" + strings.Join(names, ", ") + ") VALUES " + values
+	kind := strings.Join(kindColumns, ", ")
 	for _, p := range []struct {
 		into **sql.Stmt
 		text string
 	}{
 		{&s.one, insert},
 		{&s.many, insert + strings.Repeat(", "+values, chunk-1)},
-		{&s.prune, numbered(ledger.Prune)},
+		{&s.prune, numbered(strings.ReplaceAll(ledger.Prune, ledger.Table, rowTable))},
+		{&s.newKind, "INSERT OR IGNORE INTO " + kindTable + " (" + kind + ") VALUES (" + places(len(kindColumns)) + ")"},
+		{&s.ofOld, "SELECT id FROM " + kindTable + " WHERE (" + kind + ") = (" + places(len(kindColumns)) + ")"},
 	} {
 		if *p.into, err = s.conn.PrepareContext(ctx, p.text); err != nil {
 			return err
@@ -195,6 +202,11 @@ func (s *Store) Append(ctx context.Context, rows []ledger.Row, keep int) (pruned
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }()
+	defer func() {
+		if err != nil {
+			clear(s.kinds) // those that were new are gone again
+		}
+	}()
 	for len(rows) > 0 {
 		n, insert := 1, s.one
 		if len(rows) >= chunk {
@@ -202,7 +214,9 @@ func (s *Store) Append(ctx context.Context, rows []ledger.Row, keep int) (pruned
 		}
 		s.args = s.args[:0]
 		for i := range rows[:n] {
-			s.args = rows[i].Values(s.args)
+			if err := s.bind(ctx, &rows[i]); err != nil {
+				return 0, err
+			}
 		}
 		if _, err := insert.ExecContext(ctx, s.args...); err != nil {
 			return 0, err
@@ -250,7 +264,7 @@ func (s *Store) Kind() string { return "sqlite" }
 
 // Close implements ledger.Store.
 func (s *Store) Close() error {
-	for _, stmt := range []*sql.Stmt{s.many, s.one, s.prune} {
+	for _, stmt := range []*sql.Stmt{s.many, s.one, s.prune, s.newKind, s.ofOld} {
 		if stmt != nil {
 			stmt.Close()
 		}

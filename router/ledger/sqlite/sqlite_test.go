@@ -76,10 +76,12 @@ func TestManyRowsGoInChunks(t *testing.T) {
 		t.Errorf("%d rows, %v", len(a.Requests), err)
 	}
 	// The index serves spans of time.
-	var plan string
+	var plan, step string
 	err = s.Select(t.Context(), "EXPLAIN QUERY PLAN SELECT SUM(request) FROM "+ledger.Table+" WHERE at >= $1", []any{int64(1)}, func(scan func(...any) error) error {
 		var a, b, c int
-		return scan(&a, &b, &c, &plan)
+		err := scan(&a, &b, &c, &step)
+		plan += step + "; "
+		return err
 	})
 	if err != nil || !strings.Contains(plan, ledger.Table+"_at") {
 		t.Errorf("plan %q %v", plan, err)
@@ -226,4 +228,49 @@ func processor(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Rows that differ in what they share come back as they were written, also after a write that failed half-way, and with
+// more kinds than are remembered.
+func TestKinds(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "usage.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	row := func(n int) ledger.Row {
+		r := ledgertest.Row(n)
+		r.Upstream, r.UpstreamModel = "a:1", strings.Repeat("1;", n%7)
+		r.Key = strconv.Itoa(n % 5)
+		return r
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Append(cancelled, []ledger.Row{row(1)}, 0); err == nil {
+		t.Error("a write was not cancelled")
+	}
+	var rows []ledger.Row
+	for n := range 3*chunk + 5 {
+		rows = append(rows, row(n))
+	}
+	for _, part := range [][]ledger.Row{rows[:chunk+3], rows[chunk+3:]} {
+		if _, err := s.Append(t.Context(), part, 0); err != nil {
+			t.Fatal(err)
+		}
+		clear(s.kinds)
+	}
+	a, err := ledger.Ask(t.Context(), s, ledger.Question{Limit: 1000})
+	if err != nil || len(a.Requests) != len(rows) {
+		t.Fatalf("%d rows, %v", len(a.Requests), err)
+	}
+	for i, got := range a.Requests {
+		want := rows[len(rows)-1-i]
+		if got.Call != want.Call || got.Upstream != want.Upstream || got.UpstreamModel != want.UpstreamModel || got.Key != want.Key || got.Outcome != want.Outcome {
+			t.Errorf("row %d is %+v, want %+v", i, got, want)
+		}
+	}
+	var kinds int
+	if err := s.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+kindTable).Scan(&kinds); err != nil || kinds >= len(rows) {
+		t.Errorf("%d kinds of %d rows, %v", kinds, len(rows), err)
+	}
 }
