@@ -3,24 +3,22 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/signalbox-llm/signalbox/router/ledger"
 )
 
 // Store is a table in a PostgreSQL database.
 type Store struct {
-	pool     *pgxpool.Pool
+	pool     *pool
 	instance string
 
 	mu    sync.Mutex
@@ -31,7 +29,6 @@ type Store struct {
 const (
 	startLimit   = 5 * time.Second // a router starts without it
 	connectLimit = 5 * time.Second // one connection
-	connections  = 4               // one writes, the others ask
 )
 
 // schemaLock keeps routers that start at the same time from making the same table; any number that nobody else has.
@@ -44,19 +41,15 @@ const schemaVersion = 1
 // can be told apart. A database that cannot be reached is no error: it is tried again with every write, and until then rows
 // wait or are lost. One that refuses is.
 func Open(ctx context.Context, url, instance string, log *slog.Logger) (*Store, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+	cfg, err := pgconn.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the URL is not one of PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE") // err would show it
 	}
-	cfg.MaxConns, cfg.ConnConfig.ConnectTimeout = connections, connectLimit
-	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
-		cfg.ConnConfig.RuntimeParams["application_name"] = "signalbox"
+	cfg.ConnectTimeout = connectLimit
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "signalbox"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, plain(err)
-	}
-	s := &Store{pool: pool, instance: clean(instance)}
+	s := &Store{pool: newPool(cfg), instance: clean(instance)}
 	limited, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := s.prepare(limited); err != nil {
@@ -76,24 +69,24 @@ func (s *Store) prepare(ctx context.Context) error {
 	if s.ready {
 		return nil
 	}
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		there, err := exists(ctx, tx)
+	err := s.pool.transaction(ctx, func(c *pgconn.PgConn) error {
+		there, err := exists(ctx, c)
 		if err != nil {
 			return err
 		}
 		if there { // a role that may only write needs no more
-			return checkVersion(ctx, tx)
+			return checkVersion(ctx, c)
 		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(schemaLock)); err != nil {
+		if _, err := exec(ctx, c, "SELECT pg_advisory_xact_lock($1)", int64(schemaLock)); err != nil {
 			return err
 		}
-		if there, err = exists(ctx, tx); err != nil {
+		if there, err = exists(ctx, c); err != nil {
 			return err
 		}
 		if there {
-			return checkVersion(ctx, tx)
+			return checkVersion(ctx, c)
 		}
-		return create(ctx, tx)
+		return create(ctx, c)
 	})
 	s.ready = err == nil
 	return err
@@ -101,16 +94,16 @@ func (s *Store) prepare(ctx context.Context) error {
 
 // exists looks for the schema in the catalogue itself: to_regclass answers from a cache, which waiting for a lock does not
 // refresh.
-func exists(ctx context.Context, tx pgx.Tx) (there bool, err error) {
-	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'signalbox_schema' AND pg_table_is_visible(oid))").Scan(&there)
-	return there, err
+func exists(ctx context.Context, c *pgconn.PgConn) (there bool, err error) {
+	n, err := number(ctx, c, "SELECT COUNT(*) FROM pg_class WHERE relname = 'signalbox_schema' AND pg_table_is_visible(oid)")
+	return n > 0, err
 }
 
-func create(ctx context.Context, tx pgx.Tx) error {
+func create(ctx context.Context, c *pgconn.PgConn) error {
 	steps := ledger.Schema("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "instance TEXT NOT NULL")
 	steps = append(steps, "CREATE TABLE signalbox_schema (version INTEGER NOT NULL)", fmt.Sprintf("INSERT INTO signalbox_schema VALUES (%d)", schemaVersion))
 	for _, step := range steps {
-		if _, err := tx.Exec(ctx, step); err != nil {
+		if _, err := exec(ctx, c, step); err != nil {
 			return err
 		}
 	}
@@ -120,9 +113,9 @@ func create(ctx context.Context, tx pgx.Tx) error {
 // errVersion is a schema that another release has made.
 var errVersion = errors.New("another release made the tables there")
 
-func checkVersion(ctx context.Context, tx pgx.Tx) error {
-	var v int
-	if err := tx.QueryRow(ctx, "SELECT version FROM signalbox_schema").Scan(&v); err != nil {
+func checkVersion(ctx context.Context, c *pgconn.PgConn) error {
+	v, err := number(ctx, c, "SELECT version FROM signalbox_schema")
+	if err != nil {
 		return err
 	}
 	if v != schemaVersion {
@@ -136,26 +129,12 @@ func (s *Store) Append(ctx context.Context, rows []ledger.Row, keep int) (pruned
 	if err := s.prepare(ctx); err != nil {
 		return 0, plain(err)
 	}
-	columns, next := append([]string{"instance"}, ledger.ColumnNames()...), 0
-	values := make([]any, 0, len(columns))
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{ledger.Table}, columns, pgx.CopyFromFunc(func() ([]any, error) {
-			if next == len(rows) {
-				return nil, nil
-			}
-			values = rows[next].Values(append(values[:0], s.instance))
-			next++
-			for i, v := range values {
-				if text, ok := v.(string); ok {
-					values[i] = clean(text)
-				}
-			}
-			return values, nil
-		}))
-		if err != nil || keep <= 0 {
+	data := s.lines(rows)
+	err = s.pool.transaction(ctx, func(c *pgconn.PgConn) error {
+		if _, err := c.CopyFrom(ctx, bytes.NewReader(data), copyRows); err != nil || keep <= 0 {
 			return err
 		}
-		gone, err := tx.Exec(ctx, ledger.Prune, keep)
+		gone, err := exec(ctx, c, ledger.Prune, keep)
 		pruned = gone.RowsAffected()
 		return err
 	})
@@ -165,35 +144,20 @@ func (s *Store) Append(ctx context.Context, rows []ledger.Row, keep int) (pruned
 	return pruned, nil
 }
 
-// clean leaves out what PostgreSQL takes in no text; some of it comes from clients.
-func clean(text string) string {
-	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
-		return text
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
-}
-
 // Select implements ledger.Reader.
-func (s *Store) Select(ctx context.Context, query string, args []any, each func(scan func(into ...any) error) error) error {
+func (s *Store) Select(ctx context.Context, text string, args []any, each func(scan func(into ...any) error) error) error {
 	if err := s.prepare(ctx); err != nil {
 		return plain(err)
 	}
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return plain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return plain(err)
-		}
-	}
-	return plain(rows.Err())
+	return plain(s.pool.use(ctx, func(c *pgconn.PgConn) error { return query(ctx, c, text, args, each) }))
 }
 
 // Size implements ledger.Reader: the table with its indices.
 func (s *Store) Size(ctx context.Context) (n int64, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT pg_total_relation_size('"+ledger.Table+"')").Scan(&n)
+	err = s.pool.use(ctx, func(c *pgconn.PgConn) (err error) {
+		n, err = number(ctx, c, "SELECT pg_total_relation_size('"+ledger.Table+"')")
+		return err
+	})
 	return n, plain(err)
 }
 
@@ -202,7 +166,7 @@ func (s *Store) Kind() string { return "postgres" }
 
 // Close implements ledger.Store.
 func (s *Store) Close() error {
-	s.pool.Close()
+	s.pool.close()
 	return nil
 }
 
