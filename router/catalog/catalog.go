@@ -3,10 +3,12 @@
 package catalog
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // models.json holds list prices and limits. They were gathered by the day of its version from makers' price pages, release notes
@@ -20,7 +22,7 @@ import (
 // are words, as below.
 //
 //go:embed models.json
-var source []byte
+var source string
 
 // Entry is one model.
 type Entry struct {
@@ -62,13 +64,35 @@ func (e *Entry) Has(flag string) bool { return slices.Contains(e.Flags, flag) }
 // TakesEffort reports whether the model knows a reasoning effort.
 func (e *Entry) TakesEffort(effort string) bool { return slices.Contains(e.Efforts, effort) }
 
-var version, table = parse(source)
+// model is a line of the table, which is read when somebody asks for it: all of them would be a good part of a start.
+type model struct {
+	line  string
+	once  sync.Once
+	entry Entry
+}
 
-// parse reads the table. What is wrong with it is a mistake in this program.
-func parse(source []byte) (version string, table map[string]Entry) {
-	var file struct {
-		Version string `json:"version"`
-		Models  map[string]struct {
+var version, table = index(source)
+
+// index finds the lines of the table.
+func index(source string) (version string, table map[string]*model) {
+	table = make(map[string]*model, strings.Count(source, "\n"))
+	for line := range strings.Lines(source) {
+		id, rest, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(line), ","), `": `)
+		id = strings.TrimPrefix(id, `"`)
+		switch {
+		case id == "version":
+			version = strings.Trim(rest, `"`)
+		case strings.HasSuffix(rest, "}"):
+			table[id] = &model{line: rest}
+		}
+	}
+	return version, table
+}
+
+// read is the entry of a line. What is wrong with it is a mistake in this program.
+func (m *model) read() Entry {
+	m.once.Do(func() {
+		var l struct {
 			Maker   string `json:"maker"`
 			Context int    `json:"context"`
 			Input   int    `json:"input"`
@@ -76,23 +100,16 @@ func parse(source []byte) (version string, table map[string]Entry) {
 			Price   *Price `json:"price"`
 			Flags   string `json:"flags"`
 			Efforts string `json:"efforts"`
-		} `json:"models"`
-	}
-	if err := json.Unmarshal(source, &file); err != nil {
-		panic("catalog: models.json: " + err.Error())
-	}
-	table = make(map[string]Entry, len(file.Models))
-	for id, m := range file.Models {
-		e := Entry{
-			Maker: m.Maker, Context: m.Context, MaxInput: m.Input, MaxOutput: m.Output, Price: m.Price,
-			Flags: strings.Fields(m.Flags), Efforts: strings.Fields(m.Efforts),
 		}
-		if e.MaxInput == 0 {
-			e.MaxInput = e.Context
+		if err := json.Unmarshal([]byte(m.line), &l); err != nil {
+			panic("catalog: models.json: " + err.Error())
 		}
-		table[id] = e
-	}
-	return file.Version, table
+		m.entry = Entry{
+			Maker: l.Maker, Context: l.Context, MaxInput: cmp.Or(l.Input, l.Context), MaxOutput: l.Output, Price: l.Price,
+			Flags: strings.Fields(l.Flags), Efforts: strings.Fields(l.Efforts),
+		}
+	})
+	return m.entry
 }
 
 // Version is the day on which the newest figures of the table were read, as YYYY-MM-DD.
@@ -106,14 +123,18 @@ var free Price
 func Lookup(id string) (Entry, bool) {
 	var buf [96]byte
 	key := normalise(buf[:0], id)
-	e, ok := table[string(key)]
+	m, ok := table[string(key)]
 	if !ok {
-		e, ok = table[string(undated(key))]
+		m, ok = table[string(undated(key))]
 	}
-	if ok && strings.HasSuffix(id, ":free") {
+	if !ok {
+		return Entry{}, false
+	}
+	e := m.read()
+	if strings.HasSuffix(id, ":free") {
 		e.Price = &free
 	}
-	return e, ok
+	return e, true
 }
 
 // Normalise is the form in which the table has an id: without a leading ~, a vendor up to the last slash and a variant after

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -68,7 +67,11 @@ func TestLookup(t *testing.T) {
 		if ok != (want != "") {
 			t.Errorf("%q: found %v", id, ok)
 		}
-		if diff := cmp.Diff(table[want], got); diff != "" {
+		var wanted Entry
+		if want != "" {
+			wanted = table[want].read()
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
 			t.Errorf("%q is not %q (-want +got):\n%s", id, want, diff)
 		}
 	}
@@ -101,10 +104,10 @@ func TestTableIsTidy(t *testing.T) {
 		t.Errorf("version: %v", err)
 	}
 	var ids []string
-	for _, m := range regexp.MustCompile(`(?m)^    "([^"]+)": \{.*\},?$`).FindAllSubmatch(source, -1) {
-		ids = append(ids, string(m[1]))
+	for _, m := range regexp.MustCompile(`(?m)^    "([^"]+)": \{.*\},?$`).FindAllStringSubmatch(source, -1) {
+		ids = append(ids, m[1])
 	}
-	if len(ids) != len(table) || bytes.Count(source, []byte("\n")) != len(ids)+5 {
+	if len(ids) != len(table) || strings.Count(source, "\n") != len(ids)+5 {
 		t.Errorf("%d lines of models, %d models", len(ids), len(table))
 	}
 	if !slices.IsSorted(ids) {
@@ -118,7 +121,7 @@ func TestTableIsTidy(t *testing.T) {
 	if len(source) > 60<<10 {
 		t.Errorf("%d bytes", len(source))
 	}
-	d := json.NewDecoder(bytes.NewReader(source))
+	d := json.NewDecoder(strings.NewReader(source))
 	d.DisallowUnknownFields()
 	var file struct {
 		Version string `json:"version"`
@@ -140,7 +143,8 @@ func TestTableIsPlausible(t *testing.T) {
 		Reasoning, FastMode,
 	}
 	efforts := []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-	for id, e := range table {
+	for id, m := range table {
+		e := m.read()
 		if e.Maker == "" || e.Context < 4096 || e.Context > 10_000_000 || e.MaxInput <= 0 || e.MaxInput > e.Context ||
 			e.MaxOutput < 0 || e.MaxOutput > e.Context {
 			t.Errorf("%s: %+v", id, e)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -24,6 +25,9 @@ type note struct {
 // discreet makes diagnostics fit to be shown: no values of expressions, no source where a secret may stand, and where it
 // may, no text that repeats what stands there.
 func discreet(diags hcl.Diagnostics, src []byte) {
+	if len(diags) == 0 {
+		return
+	}
 	hidden := hiddenLines(src)
 	for _, d := range diags {
 		n, ok := d.Extra.(*note)
@@ -45,12 +49,24 @@ func discreet(diags hcl.Diagnostics, src []byte) {
 	}
 }
 
-var (
-	public, secretNames = settingNames(reflect.TypeFor[settings.Config](), map[string]bool{}, map[string]bool{"locals": true})
-	secretWord          = regexp.MustCompile(`\b(` + strings.Join(slices.Sorted(maps.Keys(secretNames)), "|") + `)\b`)
-	leadingName         = regexp.MustCompile(`^\s*([\pL_][\pL\pN_-]*)(?:[^={]*\{\s*([^\s{}=]+))?`) // And that in a block on one line.
-	riskyValue          = regexp.MustCompile(`\bauth\s*=|[@?]|//[^/]*:[A-Za-z]`)                   // Keys are put there by mistake.
-)
+// words tell secrets from other settings.
+type words struct {
+	public     map[string]bool // names of settings
+	secretWord *regexp.Regexp
+	leadName   *regexp.Regexp // and that in a block on one line
+	riskyValue *regexp.Regexp // keys are put there by mistake
+}
+
+// wording is what tells secrets from other settings in the text of a file. It is made when there is something to say about
+// one, which at most starts there is not.
+var wording = sync.OnceValue(func() (w words) {
+	public, secret := settingNames(reflect.TypeFor[settings.Config](), map[string]bool{}, map[string]bool{"locals": true})
+	w.public = public
+	w.secretWord = regexp.MustCompile(`\b(` + strings.Join(slices.Sorted(maps.Keys(secret)), "|") + `)\b`)
+	w.leadName = regexp.MustCompile(`^\s*([\pL_][\pL\pN_-]*)(?:[^={]*\{\s*([^\s{}=]+))?`)
+	w.riskyValue = regexp.MustCompile(`\bauth\s*=|[@?]|//[^/]*:[A-Za-z]`)
+	return w
+})
 
 // settingNames sorts the names of all blocks and attributes into those with secrets and the others.
 func settingNames(t reflect.Type, public, secret map[string]bool) (map[string]bool, map[string]bool) {
@@ -79,20 +95,20 @@ func settingNames(t reflect.Type, public, secret map[string]bool) (map[string]bo
 // name of a harmless setting is as secret as the line before it.
 func hiddenLines(src []byte) []bool {
 	var list []bool
-	hidden, inside := false, false
+	hidden, inside, w := false, false, wording()
 	for line := range bytes.Lines(src) {
 		text := bytes.TrimSpace(line)
 		closes := bytes.HasPrefix(text, []byte("}")) || bytes.HasPrefix(text, []byte("]"))
-		name := leadingName.FindSubmatch(line)
+		name := w.leadName.FindSubmatch(line)
 		switch {
 		case inside:
 			inside = !closes
-		case secretWord.Match(line):
+		case w.secretWord.Match(line):
 			hidden = true
 			inside = bytes.Count(line, []byte("{")) > bytes.Count(line, []byte("}"))
 		case name != nil:
 			inner := string(name[2])
-			hidden = !public[string(name[1])] || inner != "" && inner[0] != '#' && !public[inner] || riskyValue.Match(line)
+			hidden = !w.public[string(name[1])] || inner != "" && inner[0] != '#' && !w.public[inner] || w.riskyValue.Match(line)
 		case closes:
 			hidden = false
 		}

@@ -3,7 +3,6 @@ package verdict
 import (
 	"bytes"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 )
 
 // urls stand in many error texts, and their words (account, billing, rate-limits) are about where to read more.
-var urls = regexp.MustCompile(`https?://\S+`)
+var urls = lazily(`https?://\S+`)
 
 // plainText is as much of a body without structure as is taken for a message, in bytes.
 const plainText = 2 << 10
@@ -30,7 +29,7 @@ func (e *Evidence) message() string {
 	}
 	m = strings.ReplaceAll(strings.ToLower(m), "`", "")
 	if strings.Contains(m, "://") {
-		m = urls.ReplaceAllString(m, "")
+		m = urls().ReplaceAllString(m, "")
 	}
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-llm/signalbox/router/health"
@@ -181,19 +182,24 @@ func fieldHint(now time.Time, value any, unit time.Duration) time.Duration {
 // Times in running text, only beside a word that says what happens then: "50 requests in 1 minute" is the limit, not
 // its end.
 var (
-	textSpan = regexp.MustCompile(`(?i)\b(?:try again|retry|resets?|wait|available|renews?|refresh(?:es)?)\b[^.\d]{0,40}?(\d[\w. ,]{0,40})`)
-	textDate = regexp.MustCompile(`(?i)\b(?:try again|retry|resets?|until|available|regain access)\b[^.\d]{0,40}?` +
+	textSpan = lazily(`(?i)\b(?:try again|retry|resets?|wait|available|renews?|refresh(?:es)?)\b[^.\d]{0,40}?(\d[\w. ,]{0,40})`)
+	textDate = lazily(`(?i)\b(?:try again|retry|resets?|until|available|regain access)\b[^.\d]{0,40}?` +
 		`(\d{4}-\d\d-\d\d)(?:(?:T| at | )(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)? ?(Z|[+-]\d\d:\d\d)?`)
-	textEpoch = regexp.MustCompile(`\|(\d{10,13})\b`) // Claude Code's "usage limit reached|1749924000".
+	textEpoch = lazily(`\|(\d{10,13})\b`) // Claude Code's "usage limit reached|1749924000".
 )
 
+// lazily compiles an expression when it is first needed, which for many programs is never: they are a good part of a start.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 func textHint(now time.Time, text string) time.Duration {
-	for _, m := range textSpan.FindAllStringSubmatch(text, 8) {
+	for _, m := range textSpan().FindAllStringSubmatch(text, 8) {
 		if d, _ := spelled(m[1]); d > 0 {
 			return d
 		}
 	}
-	if m := textDate.FindStringSubmatch(text); m != nil {
+	if m := textDate().FindStringSubmatch(text); m != nil {
 		clock, zone := m[2], m[3]
 		if len(clock) < len("15:04:05") {
 			clock = (clock + "00:00:00"[len(clock):])
@@ -203,7 +209,7 @@ func textHint(now time.Time, text string) time.Duration {
 		}
 		return moment(now, m[1]+"T"+clock+strings.ToUpper(zone), time.Second)
 	}
-	if m := textEpoch.FindStringSubmatch(text); m != nil {
+	if m := textEpoch().FindStringSubmatch(text); m != nil {
 		return moment(now, m[1], time.Second)
 	}
 	return 0
