@@ -39,13 +39,13 @@ type Answer struct {
 	err error
 }
 
-// Tokens are numbers of tokens.
+// Tokens are numbers of tokens, nil where nobody told.
 type Tokens struct {
-	Input      int64 `json:"input"` // cache reads and writes included
-	CacheRead  int64 `json:"cache_read"`
-	CacheWrite int64 `json:"cache_write"`
-	Output     int64 `json:"output"` // reasoning included
-	Reasoning  int64 `json:"reasoning"`
+	Input      *int64 `json:"input,omitempty"` // cache reads and writes included
+	CacheRead  *int64 `json:"cache_read,omitempty"`
+	CacheWrite *int64 `json:"cache_write,omitempty"`
+	Output     *int64 `json:"output,omitempty"` // reasoning included
+	Reasoning  *int64 `json:"reasoning,omitempty"`
 }
 
 // limit is how much of an answer that is no stream is read.
@@ -211,12 +211,20 @@ func tell(f wire.Failure) string {
 	return clean(strings.Trim(word+": "+f.Message, ": "))
 }
 
+// told is a count, or nil.
+func told(c wire.Count) *int64 {
+	if !c.Known {
+		return nil
+	}
+	return &c.N
+}
+
 // count notes what the answer used and what that costs.
 func (c *Chat) count(a *Answer, facts *wire.Facts) {
 	u := &facts.Usage
 	if u.Known() {
 		a.Usage = &Tokens{
-			Input: u.TotalInput().N, CacheRead: u.CacheRead.N, CacheWrite: u.CacheWrite.N, Output: u.Output.N, Reasoning: u.Reasoning.N,
+			Input: told(u.TotalInput()), CacheRead: told(u.CacheRead), CacheWrite: told(u.CacheWrite), Output: told(u.Output), Reasoning: told(u.Reasoning),
 		}
 	}
 	if facts.Cost > 0 {

@@ -53,8 +53,14 @@ type price struct {
 	CacheWrite *float64 `json:"cache_creation_input_token_cost"`
 }
 
-// of is what so many tokens cost, in USD.
+// of is what so many tokens cost, in USD; what nobody told is not in it.
 func (p price) of(t *Tokens) float64 {
+	n := func(tokens *int64) float64 {
+		if tokens == nil {
+			return 0
+		}
+		return float64(*tokens)
+	}
 	read, write := p.Input, p.Input
 	if p.CacheRead != nil {
 		read = *p.CacheRead
@@ -62,8 +68,8 @@ func (p price) of(t *Tokens) float64 {
 	if p.CacheWrite != nil {
 		write = *p.CacheWrite
 	}
-	plain := t.Input - t.CacheRead - t.CacheWrite
-	return float64(plain)*p.Input + float64(t.CacheRead)*read + float64(t.CacheWrite)*write + float64(t.Output)*p.Output
+	plain := max(0, n(t.Input)-n(t.CacheRead)-n(t.CacheWrite))
+	return plain*p.Input + n(t.CacheRead)*read + n(t.CacheWrite)*write + n(t.Output)*p.Output
 }
 
 // askPrices asks once what models cost. A sidecar that does not tell has none.
@@ -73,8 +79,8 @@ func (c *Chat) askPrices(ctx context.Context) {
 	}
 	var list struct {
 		Data []struct {
-			Model string `json:"model_group"`
-			price
+			Model string `json:"model_name"`
+			Price price  `json:"model_info"`
 		} `json:"data"`
 	}
 	from := url.URL{Scheme: c.base.Scheme, User: c.base.User, Host: c.base.Host, Path: "/model_group/info"}
@@ -87,8 +93,8 @@ func (c *Chat) askPrices(ctx context.Context) {
 		return
 	}
 	for _, m := range list.Data {
-		if m.Input > 0 || m.Output > 0 {
-			c.prices[m.Model] = m.price
+		if m.Price.Input > 0 || m.Price.Output > 0 {
+			c.prices[m.Model] = m.Price
 		}
 	}
 }

@@ -147,16 +147,43 @@ func (a *Answer) facts() (said []string) {
 	add(a.Attempts > 1, "%d attempts", a.Attempts)
 	add(a.TTFTMS > 0, "first token %s", seconds(a.TTFTMS))
 	add(true, "%s", seconds(a.DurationMS))
-	if u := a.Usage; u != nil {
-		thoughts := ""
-		if u.Reasoning > 0 {
-			thoughts = fmt.Sprintf(" (%d thinking)", u.Reasoning)
-		}
-		add(true, "%d in (%d cached) %d out%s", u.Input, u.CacheRead, u.Output, thoughts)
-	}
+	used := a.Usage.words()
+	add(used != "", "%s", used)
 	add(a.CostUSD != nil, "%s", a.cost())
 	add(a.Call != "", "call %s", clean(a.Call))
 	return said
+}
+
+// words tell what is known of the numbers.
+func (u *Tokens) words() string {
+	if u == nil {
+		return ""
+	}
+	var said []string
+	add := func(n *int64, format string) {
+		if n != nil {
+			said = append(said, fmt.Sprintf(format, *n))
+		}
+	}
+	add(u.Input, "%d in")
+	add(u.CacheRead, "(%d cached)")
+	add(u.Output, "%d out")
+	if u.Reasoning != nil && *u.Reasoning > 0 {
+		add(u.Reasoning, "(%d thinking)")
+	}
+	return strings.Join(said, " ")
+}
+
+// atOnce is how many milliseconds an answer has to go on for before its speed says anything of its model.
+const atOnce = 50
+
+// rate is how many tokens came in a second; empty where that cannot be told.
+func (a *Answer) rate() string {
+	d := a.DurationMS - a.TTFTMS
+	if a.Usage == nil || a.Usage.Output == nil || *a.Usage.Output == 0 || a.TTFTMS == 0 || d < atOnce {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", float64(*a.Usage.Output)/d*1000)
 }
 
 // compare is the table below the answers of several models.
@@ -165,18 +192,15 @@ func (c *Chat) compare(answers []*Answer) {
 	t := tabwriter.NewWriter(c.o.Notes, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "MODEL\tUPSTREAM\tTTFT\tTIME\tTOK/S\tIN\tCACHED\tOUT\tCOST\tSTATUS")
 	for _, a := range answers {
-		in, cached, out, rate, first := "-", "-", "-", "-", "-"
-		if u := a.Usage; u != nil {
-			in, cached, out = fmt.Sprint(u.Input), fmt.Sprint(u.CacheRead), fmt.Sprint(u.Output)
-			if d := a.DurationMS - a.TTFTMS; d > 0 && u.Output > 0 {
-				rate = fmt.Sprintf("%.1f", float64(u.Output)/d*1000)
-			}
+		u, first := Tokens{}, "-"
+		if a.Usage != nil {
+			u = *a.Usage
 		}
 		if a.TTFTMS > 0 {
 			first = seconds(a.TTFTMS)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Model, dash(clean(a.Upstream)), first, seconds(a.DurationMS), rate,
-			in, cached, out, dash(a.cost()), a.state())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Model, dash(clean(a.Upstream)), first, seconds(a.DurationMS), dash(a.rate()),
+			number(u.Input), number(u.CacheRead), number(u.Output), dash(a.cost()), a.state())
 	}
 	_ = t.Flush() // who has closed standard error does not want to know
 }
@@ -205,6 +229,14 @@ func (a *Answer) cost() string {
 		return fmt.Sprintf("~$%.6f", *a.CostUSD)
 	}
 	return fmt.Sprintf("$%.6f", *a.CostUSD)
+}
+
+// number is how many, or a dash where nobody told.
+func number(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
 }
 
 func dash(s string) string {
