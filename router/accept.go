@@ -130,7 +130,7 @@ func (r *Router) authorize(s *snapshot, req *http.Request, scope string) (Caller
 	e := &Error{Kind: "unauthorized", Status: http.StatusUnauthorized, class: telemetry.ClassUnauthenticated}
 	switch {
 	case forbidden:
-		e.Status, e.Msg = http.StatusForbidden, "this key may not use the control plane; use a key with scope admin"
+		e.Kind, e.Status, e.Msg = "forbidden", http.StatusForbidden, "this key may not use the control plane; use a key with scope admin"
 	case len(given) == 0:
 		e.Msg = "no key given; send it as Authorization: Bearer, x-api-key or x-goog-api-key"
 	default:

@@ -113,7 +113,7 @@ func (x *exchange) log(modelID, wireName string, seconds float64) {
 	if !x.r.opts.logger.Enabled(x.ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 12)
+	attrs := make([]slog.Attr, 0, 13)
 	attrs = append(attrs, slog.String("call", x.call), slog.String("wire", wireName), slog.String("model", modelID), slog.String("outcome", o.result),
 		slog.Int("status", o.status), slog.Int("attempts", o.attempts), slog.Float64("seconds", seconds))
 	if o.upstream != "" {
@@ -122,9 +122,14 @@ func (x *exchange) log(modelID, wireName string, seconds float64) {
 	if o.class != "" {
 		attrs = append(attrs, slog.String("error", o.class))
 	}
-	if o.usageKnown {
-		attrs = append(attrs, slog.Int64("input_tokens", o.usage.TotalInput()), slog.Int64("cache_read_tokens", o.usage.CacheRead), slog.Int64("output_tokens", o.usage.Output))
+	tokens := func(name string, n int64) {
+		if o.usageKnown && n >= 0 { // what nobody told is not there
+			attrs = append(attrs, slog.Int64(name, n))
+		}
 	}
+	tokens("input_tokens", o.usage.TotalInput())
+	tokens("cache_read_tokens", o.usage.CacheRead)
+	tokens("output_tokens", o.usage.Output)
 	x.r.opts.logger.LogAttrs(x.ctx, level, "request", attrs...)
 }
 

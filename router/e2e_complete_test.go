@@ -238,3 +238,24 @@ func firstEvents(t *testing.T, wire string, n int) string {
 	events := strings.SplitAfter(raw(t, wire, true), "\n\n")
 	return strings.Join(events[:n], "")
 }
+
+// What nobody told of a request is not in its log line.
+func TestLogLeavesOutWhatNobodyTold(t *testing.T) {
+	t.Parallel()
+	for usage, want := range map[string]string{
+		`,"usage":{"prompt_tokens":9,"completion_tokens":3}`:                                             `"input_tokens":9,"output_tokens":3}`,
+		`,"usage":{"prompt_tokens":9,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":0}}`: `"input_tokens":9,"cache_read_tokens":0,"output_tokens":3}`,
+		`,"usage":{"completion_tokens":3}`:                                                               `"output_tokens":3}`,
+		"":                                                                                               "",
+	} {
+		r := record(t, upstreams(routertest.Body(200, "application/json",
+			`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]`+usage+`}`)), nil)
+		r.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m", false))
+		r.completed()
+		r.close()
+		line := r.text.String()
+		if _, got, _ := strings.Cut(line, `"upstream_model":"m",`); strings.TrimSpace(got) != want && (want != "" || strings.Contains(line, "_tokens")) {
+			t.Errorf("%s: %s", usage, line)
+		}
+	}
+}

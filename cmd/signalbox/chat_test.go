@@ -24,7 +24,7 @@ func TestChat(t *testing.T) {
 		key, says   string
 	}{
 		{"-model m hi", "", 0, "key-of-environment", "hello to you"},
-		{"-model m -key-file " + file + " -wire anthropic-messages -", "hi", 0, "key-of-file", "3 out"},
+		{"-model m -key-file " + file + " -wire anthropic-messages -", "hi", 0, "key-of-file", "9 in (0 cached) 3 out"},
 		{"-model m", "hi", 0, "key-of-environment", "hello to you"},
 		{"-model m", " \n", 1, "", "there is no prompt"},
 		{"-model m -url http://127.0.0.1:1 hi", "", 1, "", "signalbox serve"},

@@ -1,8 +1,10 @@
 package control_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,8 +53,13 @@ func TestAccess(t *testing.T) {
 			"?nobody": c.nobody, "?agents": c.agent, "?issued": c.agent, "?ops": c.admin,
 		} {
 			for _, method := range methods {
-				if got, _ := d.ask(key, method, c.path, ""); got != want {
+				got, said := d.ask(key, method, c.path, "")
+				if got != want {
 					t.Errorf("%s %s with key %q: %d, want %d", method, c.path, key, got, want)
+				}
+				code, refused := map[int]string{401: "unauthorized", 403: "forbidden"}[want]
+				if text, _ := json.Marshal(said); refused && method != http.MethodHead && !strings.Contains(string(text), `"code":"`+code+`"`) {
+					t.Errorf("%s %s with key %q: %s, want the code %s", method, c.path, key, text, code)
 				}
 			}
 		}

@@ -205,6 +205,7 @@ func TestQuestionsAreChecked(t *testing.T) {
 	now := time.Date(2030, 1, 8, 12, 0, 0, 0, time.UTC)
 	for query, want := range map[string]string{
 		"since=yesterday":                        `"since" must be a time`,
+		"since=2026-11-31":                       `"since" must be a time`,
 		"until=-3h":                              `"until" must be a time`,
 		"since=1h&until=2h":                      `"since" must be before`,
 		"limit=0":                                `"limit" must be`,
@@ -234,6 +235,16 @@ func TestQuestionsAreChecked(t *testing.T) {
 	q, err := ParseQuestion(url.Values{"since": {"7d"}, "until": {"90m"}, "session": {"a conversation"}}, now)
 	if err != nil || !q.Since.Equal(now.AddDate(0, 0, -7)) || !q.Until.Equal(now.Add(-90*time.Minute)) || q.Filters[0].Value != HashSession("a conversation") {
 		t.Errorf("%+v %v", q, err)
+	}
+	for since, want := range map[string]time.Time{
+		"2029-12-31": time.Date(2029, 12, 31, 0, 0, 0, 0, time.UTC),
+		"today":      time.Date(2030, 1, 8, 0, 0, 0, 0, time.UTC),
+	} {
+		here := now.In(time.FixedZone("", 14*3600)) // a day ahead of UTC
+		q, err := ParseQuestion(url.Values{"since": {since}}, here)
+		if err != nil || !q.Since.Equal(want) {
+			t.Errorf("since %s: %v %v", since, q.Since, err)
+		}
 	}
 	if h := HashSession("deadbeef"); h != "deadbeef" {
 		t.Errorf("the hash of a hash is %s", h)

@@ -166,10 +166,15 @@ func column(filter string) string {
 	return ""
 }
 
-// moment reads a time, or how long ago it was.
+// moment reads a time, a day, which is its midnight in UTC, or how long ago it was.
 func moment(text string, now time.Time) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
+	if text == "today" {
+		text = now.UTC().Format(time.DateOnly)
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
 	}
 	age, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -178,7 +183,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 		age = time.Duration(n * 24 * float64(time.Hour))
 	}
 	if err != nil || age < 0 || age > 100*365*24*time.Hour {
-		return time.Time{}, errors.New("must be a time such as 2026-11-30T08:00:00Z or an age such as 90m, 24h or 7d")
+		return time.Time{}, errors.New("must be a time such as 2026-11-30T08:00:00Z, a day such as 2026-11-30 or today, or an age such as 90m, 24h or 7d")
 	}
 	return now.Add(-age), nil
 }
