@@ -318,10 +318,10 @@ model "sonnet" {
   target "team" { model = "claude" }
 }
 usage {
-  path     = %q
+  path     = "usage.db"
   max_rows = 5000
 }
-`, l, up.URL, db))
+`, l, up.URL))
 	if status, out, errs := invoke("check", file); status != 0 || !strings.Contains(out, "SQLite, "+db+", the newest 5,000 rows") {
 		t.Errorf("check: %d %s%s", status, out, errs)
 	}
@@ -382,7 +382,7 @@ usage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, strings.Replace(string(text), db, dir, 1))
+	write(t, file, strings.Replace(string(text), `"usage.db"`, `"."`, 1))
 	if status, _, errs := invoke("serve", "-config", file); status != 1 || !strings.Contains(errs, "is a directory") {
 		t.Errorf("a directory: %d %s", status, errs)
 	}

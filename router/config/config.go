@@ -5,6 +5,7 @@ package config
 import (
 	"cmp"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -69,6 +70,10 @@ func (f *File) decode(body *hclsyntax.Body) hcl.Diagnostics {
 	start, _ := settings.Profile(d.profile(body)) // Of an unknown one Validate tells.
 	f.Config, d.fresh = start.Config, freshFrom(&start)
 	d.body(body, nil, reflectOf(&f.Config), "")
+	f.Config.Auth.IssuedKeysFile = f.beside(f.Config.Auth.IssuedKeysFile)
+	if f.Config.Usage != nil {
+		f.Config.Usage.Path = f.beside(f.Config.Usage.Path)
+	}
 	if !d.failed[""] { // Otherwise blocks are missing, and everything that refers to them would seem wrong.
 		for _, p := range f.Config.Validate() {
 			if !d.failed[p.Path] {
@@ -77,6 +82,15 @@ func (f *File) decode(body *hclsyntax.Body) hcl.Diagnostics {
 		}
 	}
 	return d.diags
+}
+
+// beside is where a path of the file leads: a relative one starts at the file's folder, and ~ stays as it is.
+func (f *File) beside(path string) string {
+	rest, home := strings.CutPrefix(path, "~")
+	if path == "" || filepath.IsAbs(path) || home && (rest == "" || os.IsPathSeparator(rest[0])) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(f.Path), path)
 }
 
 // profile reads ahead what everything else starts from. If it cannot be read, body tells.

@@ -167,6 +167,28 @@ func TestPointers(t *testing.T) {
 	}
 }
 
+// TestPathsStartAtTheFile checks where what the router itself writes goes.
+func TestPathsStartAtTheFile(t *testing.T) {
+	for _, c := range []struct{ file, path, want string }{
+		{"/etc/signalbox/config.hcl", "kept", "/etc/signalbox/kept"},
+		{"/etc/signalbox/config.hcl", "./data/../kept", "/etc/signalbox/kept"},
+		{"/etc/signalbox/config.hcl", "/var/kept", "/var/kept"},
+		{"/etc/signalbox/config.hcl", "~/kept", "~/kept"},
+		{"/etc/signalbox/config.hcl", "~kept", "/etc/signalbox/~kept"},
+		{"conf/config.hcl", "../kept", "kept"},
+		{"config.hcl", "kept", "kept"},
+	} {
+		f, _ := Parse(fmt.Appendf(nil, "auth {\n issued_keys_file = %q\n}\nusage {\n path = %[1]q\n}\n", c.path), c.file, environment)
+		if f.Config.Usage.Path != c.want || f.Config.Auth.IssuedKeysFile != c.want {
+			t.Errorf("%s in %s: usage %s, keys %s; want %s", c.path, c.file, f.Config.Usage.Path, f.Config.Auth.IssuedKeysFile, c.want)
+		}
+	}
+	f, _ := Parse([]byte("auth {}\nusage {}\n"), "/etc/signalbox/config.hcl", environment)
+	if f.Config.Usage.Path != "/etc/signalbox/usage.db" || f.Config.Auth.IssuedKeysFile != "" {
+		t.Errorf("defaults: usage %s, keys %q", f.Config.Usage.Path, f.Config.Auth.IssuedKeysFile)
+	}
+}
+
 // TestProfile checks that every block starts from the profile and that what is written wins.
 func TestProfile(t *testing.T) {
 	f, diags := parse(t, "testdata/good/profile.hcl")

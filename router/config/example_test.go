@@ -50,10 +50,8 @@ func TestExampleProposals(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, diags := Parse(bytes.ReplaceAll(src, []byte("#+"), nil), exampleFile, func(name string) (string, bool) {
-		if name == "SIGNALBOX_LISTEN" {
-			return "0.0.0.0:4141", true
-		}
-		return "set", true
+		value, ok := map[string]string{"SIGNALBOX_LISTEN": "0.0.0.0:4141", "SIGNALBOX_KEY": "set", "SIGNALBOX_ADMIN_KEY": "set, too"}[name]
+		return value, ok // nothing else is needed
 	})
 	if len(diags) > 0 {
 		t.Error(diags)
