@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -102,4 +103,71 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
 	}
 	return fmt.Sprintf("%.2g ms", d.Seconds()*1000)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func orNone(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return grouped(*n)
+}
+
+// amount is a number of tokens, empty where nobody told.
+func amount(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return grouped(*n)
+}
+
+// money is an amount, empty where there is none.
+func money(f *float64) string {
+	if f == nil || *f == 0 {
+		return ""
+	}
+	return usd(f)
+}
+
+// counted is a number with what there is of it.
+func counted(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
+}
+
+// usd is an amount with the digits that tell something.
+func usd(f *float64) string {
+	switch {
+	case f == nil:
+		return "-"
+	case *f != 0 && *f < 1 && *f > -1:
+		return fmt.Sprintf("$%.4f", *f)
+	}
+	whole, cents, _ := strings.Cut(fmt.Sprintf("%.2f", *f), ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return "$" + whole + "." + cents
+	}
+	return "$" + grouped(n) + "." + cents
+}
+
+// grouped writes a number with a comma at every thousand.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	start := 0
+	if n < 0 {
+		start = 1
+	}
+	for i := len(text) - 3; i > start; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }

@@ -158,7 +158,7 @@ func TestExplainRouter(t *testing.T) {
 	}
 
 	t.Setenv("SIGNALBOX_KEY", "")
-	for key, want := range map[string]string{"": "401 unauthorized", "key-of-agents": "403 unauthorized"} {
+	for key, want := range map[string]string{"": "401 unauthorized", "key-of-agents": "403 forbidden"} {
 		t.Setenv("SIGNALBOX_ADMIN_KEY", key)
 		if status, _, stderr := ask(captured); status != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, "SIGNALBOX_ADMIN_KEY") {
 			t.Errorf("key %q: %d %s", key, status, stderr)
@@ -238,7 +238,7 @@ func TestExplainMisused(t *testing.T) {
 		}
 	}
 	var out, errs output
-	if status := run(context.Background(), env{strings.NewReader("{}"), &out, &errs}, []string{"explain", "-h"}); status != 0 || !strings.Contains(errs.String(), "-config") {
-		t.Errorf("help: %d %s", status, errs.String())
+	if status := run(context.Background(), env{strings.NewReader("{}"), &out, &errs}, []string{"explain", "-h"}); status != 0 || !strings.Contains(out.String(), "-config") {
+		t.Errorf("help: %d %s%s", status, out.String(), errs.String())
 	}
 }

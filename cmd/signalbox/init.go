@@ -46,7 +46,7 @@ func initialise(_ context.Context, e env, args []string) error {
 		return err
 	}
 	file, diags := config.Load(path)
-	if err := config.Write(e.stderr, diags, file, isTerminal(e.stderr)); err != nil {
+	if err := config.Write(e.stderr, diags, file, colours(e.stderr)); err != nil {
 		return err
 	}
 	if diags.HasErrors() {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -290,111 +289,4 @@ func processor(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// TestUsageCommand runs a router with a store, and asks it, its file and its configuration.
-func TestUsageCommand(t *testing.T) {
-	t.Setenv("SIGNALBOX_KEY", "")
-	t.Setenv("SIGNALBOX_ADMIN_KEY", "")
-	t.Setenv("TEST_KEY", "k")
-	up := routertest.NewUpstream(routertest.Good("hello", routertest.Usage{Input: 1200, CacheRead: 50_000, Output: 34}))
-	defer up.Close()
-	dir := t.TempDir()
-	file, db := filepath.Join(dir, "config.hcl"), filepath.Join(dir, "usage.db")
-	l := listener(t)
-	write(t, file, fmt.Sprintf(`
-server { listen = %q }
-upstream "team" {
-  base_url = %q
-  wires    = ["anthropic-messages"]
-  api_key  = env("TEST_KEY")
-}
-model "sonnet" {
-  price {
-    input      = 3
-    output     = 15
-    cache_read = 0.3
-  }
-  target "team" { model = "claude" }
-}
-usage {
-  path     = "usage.db"
-  max_rows = 5000
-}
-`, l, up.URL))
-	if status, out, errs := invoke("check", file); status != 0 || !strings.Contains(out, "SQLite, "+db+", the newest 5,000 rows") {
-		t.Errorf("check: %d %s%s", status, out, errs)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var log output
-	ended := make(chan int)
-	go func() { ended <- run(ctx, env{nil, &log, &log}, []string{"serve", "-config", file}) }()
-	eventually(t, "the router", func() bool { return strings.Contains(log.String(), "signalbox is ready") })
-	client := routertest.NewClient("http://" + l)
-	defer client.Close()
-	for range 3 {
-		client.Send(t.Context(), routertest.NewRequest(routertest.Messages, "sonnet", true).With("X-Session-Id", "a conversation"))
-	}
-	client.Send(t.Context(), routertest.NewRequest(routertest.Messages, "nobody", false))
-	t.Setenv("SIGNALBOX_URL", "http://"+l)
-	eventually(t, "the rows", func() bool {
-		_, out, _ := invoke("usage")
-		return strings.Contains(strings.Join(strings.Fields(out), " "), "TOTAL 4")
-	})
-	want := "sonnet 3 153,600 150,000 102 $0.4050 $0.0573"
-	check := func(want string, args ...string) {
-		t.Helper()
-		status, out, errs := invoke(append([]string{"usage"}, args...)...)
-		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
-			t.Errorf("usage %v: %d\n%s%s", args, status, out, errs)
-		}
-	}
-	check(want)
-	check("TOTAL 4 153,600", "-since", "1h")
-	check(want, "-session", "a conversation")
-	check("TOTAL 0 0", "-session", "another")
-	check("TOTAL of 4", "-by", "request")
-	check(`"requests": []`, "-by", "request", "-limit", "1", "-outcome", "none of these", "-format", "json")
-	check("model,day,requests", "-by", "model,day", "-format", "csv")
-	check(want, "-db", db)
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{[]string{"-by", "colour"}, 2, "group_by"},
-		{[]string{"-since", "soon"}, 2, "since"},
-		{[]string{"-format", "xml"}, 2, "-format"},
-		{[]string{"-db", filepath.Join(dir, "none")}, 1, "no such file"},
-		{[]string{"-url", "http://127.0.0.1:1"}, 1, "no Signalbox is running there"},
-	} {
-		if status, _, errs := invoke(append([]string{"usage"}, c.args...)...); status != c.status || !strings.Contains(errs, c.want) {
-			t.Errorf("%v: %d %s", c.args, status, errs)
-		}
-	}
-	client.Send(t.Context(), routertest.NewRequest(routertest.Messages, "sonnet", false))
-	stop()
-	if status := <-ended; status != 0 {
-		t.Errorf("serve ended with %d:\n%s", status, log.String())
-	}
-	check("sonnet 4", "-config", file) // the last request is in the books
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, file, strings.Replace(string(text), `"usage.db"`, `"."`, 1))
-	if status, _, errs := invoke("serve", "-config", file); status != 1 || !strings.Contains(errs, "is a directory") {
-		t.Errorf("a directory: %d %s", status, errs)
-	}
-}
-
-// listener is an address of this machine that is free.
-func listener(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -145,7 +145,8 @@ func (r *remote) refusal(status int, body []byte) error {
 	msg := fmt.Sprintf("%d %s: %s", status, said.Error.Code, said.Error.Message)
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		msg += "; this command takes it from -key-file or " + strings.Join(r.variables(), " or ")
+		msg += "; this command takes its key from the file of -key-file, else from " + strings.Join(r.variables(), ", else ") +
+			" of the environment, not from .env or the managed secrets"
 	case http.StatusNotFound:
 		if r.admin && said.Error.Code == "unsupported_endpoint" {
 			msg += "; if the configuration has admin_listen, it is there that this is answered"

@@ -62,7 +62,7 @@ func TestRemoteSaysWhatIsWrong(t *testing.T) {
 			_, _ = io.WriteString(w, `{"error":{"message":"no key given","code":"unauthorized"}}`)
 		case "/403":
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"error":{"message":"not for you","code":"unauthorized"}}`)
+			_, _ = io.WriteString(w, `{"error":{"message":"not for you","code":"forbidden"}}`)
 		case "/404":
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, `{"error":{"message":"no such path","code":"unsupported_endpoint"}}`)
@@ -73,8 +73,8 @@ func TestRemoteSaysWhatIsWrong(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for _, c := range []struct{ url, path, keyFile, want string }{
-		{server.URL, "/401", "", "401 unauthorized: no key given; this command takes it from -key-file or SIGNALBOX_ADMIN_KEY or SIGNALBOX_KEY"},
-		{server.URL, "/403", "", "403 unauthorized: not for you; this command takes it from"},
+		{server.URL, "/401", "", "401 unauthorized: no key given; this command takes its key from the file of -key-file, else from SIGNALBOX_ADMIN_KEY, else SIGNALBOX_KEY of the environment, not from .env"},
+		{server.URL, "/403", "", "403 forbidden: not for you; this command takes its key from"},
 		{server.URL, "/404", "", "it is there that this is answered"},
 		{server.URL, "/", "", "502 Bad Gateway; is there a Signalbox"},
 		{gone.URL, "/", "", "no Signalbox is running there"},

@@ -32,22 +32,18 @@ type keeper struct {
 // secret sets, lists or unsets managed secrets. No value is ever shown, or taken from the command line, where the shell's
 // history and everybody's process list would have it.
 func secret(_ context.Context, e env, args []string) error {
-	if len(args) == 0 {
-		return usageError{errors.New("set, list or unset is wanted")}
-	}
-	word := args[0]
-	want := 1
-	switch word {
-	case "list":
-		want = 0
-	case "set", "unset":
-	default:
-		return usageError{errors.New("set, list or unset is wanted")}
-	}
-	k, rest, err := newKeeper(e, args[1:])
-	switch {
-	case err != nil:
+	k, rest, err := newKeeper(e, args)
+	if err != nil {
 		return err
+	}
+	if len(rest) == 0 || !slices.Contains([]string{"set", "list", "unset"}, rest[0]) {
+		return usageError{errors.New("set, list or unset is wanted")}
+	}
+	word, rest, want := rest[0], rest[1:], 1
+	if word == "list" {
+		want = 0
+	}
+	switch {
 	case len(rest) > want && word == "set": // Not repeated: it is the secret, most likely.
 		return usageError{errors.New("one name is wanted; the value is read from standard input, never from the command line")}
 	case len(rest) != want:
@@ -65,28 +61,22 @@ func secret(_ context.Context, e env, args []string) error {
 	return k.list()
 }
 
-// newKeeper reads flags, which may stand before and after the name, and the configuration.
-func newKeeper(e env, args []string) (k *keeper, names []string, err error) {
+// newKeeper reads the flags and the configuration; rest is what is no flag.
+func newKeeper(e env, args []string) (k *keeper, rest []string, err error) {
 	path, file := "config.hcl", ""
-	for {
-		args, err = parse(e, "secret", args, func(f *flag.FlagSet) {
-			f.StringVar(&path, "config", path, "the configuration `file` that the secrets are for")
-			f.StringVar(&file, "file", file, "the `file` of the managed secrets; else SIGNALBOX_SECRETS, else secrets.json beside the configuration")
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(args) == 0 {
-			break
-		}
-		names, args = append(names, args[0]), args[1:]
+	rest, err = parse(e, "secret", args, func(f *flag.FlagSet) {
+		f.StringVar(&path, "config", path, "the configuration `file` that the secrets are for")
+		f.StringVar(&file, "file", file, "the `file` of the managed secrets; else SIGNALBOX_SECRETS, else secrets.json beside the configuration")
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	k = &keeper{env: e, config: path, sources: secrets.Open(path, os.LookupEnv)}
 	if file != "" {
 		k.sources.Store = secrets.At(file)
 	}
 	k.uses, k.lost = config.References(path)
-	return k, names, nil
+	return k, rest, nil
 }
 
 // owner says who owns a name, and refuses names that no secret can have.

@@ -88,9 +88,17 @@ var whys = map[string]string{
 	"failover": "others had failed", "passthrough": "passed on as it was", "none": "nobody could",
 }
 
+// whyText is the router's word for a decision, or a plainer one.
+func whyText(decision string) string {
+	if text := whys[decision]; text != "" {
+		return text
+	}
+	return decision
+}
+
 // requests draws the newest requests first.
 func (p painter) requests(all []router.Recent) {
-	rows := [][]cell{headings("AT", "MODEL", "SERVED BY", "STATUS", "ATTEMPTS", "TOOK", "WHY")}
+	rows := [][]cell{headings("AT", "CALL", "MODEL", "SERVED BY", "STATUS", "ATTEMPTS", "TOOK", "WHY")}
 	for _, q := range all {
 		by, colour := "nobody", plain
 		if q.Upstream != "" {
@@ -99,18 +107,15 @@ func (p painter) requests(all []router.Recent) {
 		if q.Status < 200 || q.Status > 299 {
 			colour = red
 		}
-		why := q.Kind
-		if text := whys[why]; text != "" {
-			why = text
-		}
 		rows = append(rows, []cell{
 			{text: q.At.Local().Format(time.TimeOnly)},
+			{text: q.Call},
 			{text: q.Model},
 			{text: by},
 			{text: strconv.Itoa(q.Status), colour: colour},
 			{text: strconv.Itoa(q.Attempts), right: true},
 			{text: duration(time.Duration(q.DurationMS * float64(time.Millisecond))), right: true},
-			{text: why},
+			{text: whyText(q.Kind)},
 		})
 	}
 	p.table(rows)

@@ -28,6 +28,7 @@ type spending struct {
 	db     string // a SQLite file instead of a running router
 	config string // the store of this configuration instead
 	by     string
+	listed bool // by was given
 	limit  int
 	format string
 	query  url.Values
@@ -52,6 +53,9 @@ func showUsage(ctx context.Context, e env, args []string) error {
 	if s.db != "" && s.config != "" {
 		return usageError{errors.New("-db or -config, not both")}
 	}
+	if s.one() {
+		s.by = byRequest
+	}
 	if s.by != byRequest {
 		s.query.Set("group_by", s.by)
 	}
@@ -65,18 +69,25 @@ func showUsage(ctx context.Context, e env, args []string) error {
 	return s.show(e.stdout, answer)
 }
 
+// one reports whether a single request is wanted, in full.
+func (s *spending) one() bool { return s.query.Has("call") && !s.listed }
+
 func (s *spending) flags(f *flag.FlagSet) {
 	s.router.flags(f)
 	f.StringVar(&s.db, "db", "", "read this SQLite `file` instead of asking a running router")
 	f.StringVar(&s.config, "config", "", "read the store of this configuration `file` instead of asking a running router")
-	f.StringVar(&s.by, "by", s.by, "one or two `names`, with a comma between, to group by, of "+strings.Join(ledger.Dimensions(), ", ")+"; or "+byRequest+", for single ones")
+	f.Func("by", "one or two `names`, with a comma between, to group by, of "+strings.Join(ledger.Dimensions(), ", ")+"; or "+byRequest+
+		", for single ones (default model)", func(names string) error {
+		s.by, s.listed = names, true
+		return nil
+	})
 	f.IntVar(&s.limit, "limit", 0, "at most so `many` lines, 100 if not given and 1000 at most")
 	f.StringVar(&s.format, "format", s.format, "`how`: table, json or csv")
 	for name, does := range map[string]string{
-		"since": "from this `time` (2026-11-30T08:00:00Z) or age (90m, 24h, 7d) on", "until": "before this `time` or age",
+		"since": "from this `time` (2026-11-30T08:00:00Z), day (2026-11-30, today; UTC) or age (90m, 24h, 7d) on", "until": "before this `time`, day or age",
 		"model": "only this configured `id`", "upstream": "only this `account`", "upstream-model": "only this `model` of an upstream",
 		"key": "only the caller's key of this `name`", "agent": "only this `type` of agent", "session": "only this `session`: its hash or its full id",
-		"call": "only the request with this call `id`", "outcome": "only requests that ended like this `word`: success, failed, ...",
+		"call": "only the request with this call `id`; without -by all that is known of it", "outcome": "only requests that ended like this `word`: success, failed, ...",
 		"cost-source": "only costs from this `source`: reported, calculated, unreported, none", "wire": "only this `wire` of the client",
 	} {
 		f.Func(name, does, func(value string) error {
@@ -123,7 +134,7 @@ func (s *spending) open(ctx context.Context, e env) (openStore, error) {
 	}
 	file, diags := config.Load(s.config)
 	if diags.HasErrors() {
-		if err := config.Write(e.stderr, diags, file, isTerminal(e.stderr)); err != nil {
+		if err := config.Write(e.stderr, diags, file, colours(e.stderr)); err != nil {
 			return nil, err
 		}
 		return nil, errSaid
@@ -152,7 +163,17 @@ func (s *spending) show(w io.Writer, a *ledger.Answer) error {
 		_, err := b.WriteTo(w)
 		return err
 	}
-	newPainter(w).spent(a)
+	p := newPainter(w)
+	if !s.one() {
+		p.spent(a)
+		return nil
+	}
+	if len(a.Requests) == 0 {
+		return fmt.Errorf("no request with the call %s is kept", s.query.Get("call"))
+	}
+	for i := range a.Requests {
+		p.request(&a.Requests[i])
+	}
 	return nil
 }
 
@@ -180,10 +201,10 @@ func (p painter) spent(a *ledger.Answer) {
 		notes = append(notes, usd(&t.OffPeakSavings)+" saved by cheap hours")
 	}
 	if t.Unreported > 0 {
-		notes = append(notes, grouped(t.Unreported)+" requests of unknown cost are not in it")
+		notes = append(notes, counted(t.Unreported, "request of unknown cost is", "requests of unknown cost are")+" not in it")
 	}
 	if a.Dropped > 0 {
-		notes = append(notes, grouped(a.Dropped)+" rows were lost since the router started")
+		notes = append(notes, counted(a.Dropped, "row was", "rows were")+" lost since the router started")
 	}
 	for _, n := range notes {
 		p.line(dim, "%s", n)
@@ -227,6 +248,7 @@ func requestRows(a *ledger.Answer) [][]cell {
 	for i, name := range []string{"TIME (UTC)", "CALL", "SESSION", "MODEL", "UPSTREAM", "OUTCOME", "TOOK", "INPUT", "OF IT CACHED", "OUTPUT", "COST"} {
 		head = append(head, cell{text: name, colour: dim, right: i > 5})
 	}
+	head = append(head, cell{text: "WHY", colour: dim})
 	rows := [][]cell{head}
 	for i := range a.Requests {
 		r := &a.Requests[i]
@@ -238,7 +260,7 @@ func requestRows(a *ledger.Answer) [][]cell {
 		for _, text := range []string{took, orNone(inputOf(r)), orNone(r.CacheRead), orNone(r.Output), usd(r.Cost)} {
 			row = append(row, cell{text: text, right: true})
 		}
-		rows = append(rows, row)
+		rows = append(rows, append(row, cell{text: whyOf(r)}))
 	}
 	t := &a.Totals
 	total := make([]cell, 6, len(head))
@@ -246,7 +268,99 @@ func requestRows(a *ledger.Answer) [][]cell {
 	for _, text := range []string{"", grouped(t.Input), grouped(t.CacheRead), grouped(t.Output), usd(&t.Cost)} {
 		total = append(total, cell{text: text, colour: bold, right: true})
 	}
-	return alignLast(append(rows, total))
+	return append(rows, append(total, cell{}))
+}
+
+// whyOf says why the first target of a request was chosen, and what went wrong with it.
+func whyOf(r *ledger.Request) string {
+	var said []string
+	if !r.Request {
+		said = append(said, fmt.Sprintf("attempt %d of the request", r.Attempts))
+	}
+	for _, text := range []string{whyText(r.Decision), r.ErrorClass} {
+		if text != "" {
+			said = append(said, text)
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// request draws all that is known of one request, or of an attempt before its last.
+func (p painter) request(r *ledger.Request) {
+	title := "call " + r.Call
+	if !r.Request {
+		title += fmt.Sprintf(", attempt %d, which was not the last", r.Attempts)
+	}
+	p.line(bold, "%s", title)
+	var rows [][]cell
+	for _, fact := range slices.Concat(courseOf(r), spentOn(r)) {
+		if fact[1] != "" {
+			rows = append(rows, []cell{{text: fact[0], colour: dim}, {text: fact[1]}})
+		}
+	}
+	p.table(rows)
+}
+
+// courseOf tells who served a request, why, and how it went.
+func courseOf(r *ledger.Request) [][2]string {
+	ms := func(f float64) string { return duration(time.Duration(f * float64(time.Millisecond))) }
+	who, by := "served by", "nobody"
+	if r.Upstream != "" {
+		by = place{r.Upstream, r.UpstreamModel}.String()
+	}
+	switch {
+	case !r.Request:
+		who = "asked"
+	case r.ErrorClass != "" && r.Upstream != "":
+		who = "asked last"
+	}
+	model := r.Model + " (wire " + r.Wire
+	if r.Stream {
+		model += ", streamed"
+	}
+	took, outcome, attempts := ms(r.DurationMS), r.Outcome, ""
+	if r.FirstChunkMS != nil {
+		took += ", the first chunk after " + ms(*r.FirstChunkMS)
+	}
+	if r.Status != 0 {
+		outcome += fmt.Sprintf(", status %d", r.Status)
+	}
+	if r.Request {
+		attempts = strconv.FormatInt(r.Attempts, 10)
+	}
+	return [][2]string{
+		{"ended at", r.At.UTC().Format(time.DateTime) + " UTC"},
+		{"model", model + ")"},
+		{who, by},
+		{"why", whyText(r.Decision)},
+		{"outcome", outcome},
+		{"error", r.ErrorClass},
+		{"attempts", attempts},
+		{"took", took},
+		{"key", r.Key},
+		{"agent", r.Agent},
+		{"sub-agent", r.SubAgent},
+		{"session", r.Session},
+		{"trace", r.TraceID},
+	}
+}
+
+// spentOn tells what a request used and cost, as far as it is known.
+func spentOn(r *ledger.Request) [][2]string {
+	cost := r.CostSource
+	if r.Cost != nil {
+		cost = usd(r.Cost) + " (" + cost + ")"
+	}
+	return [][2]string{
+		{"input tokens", amount(inputOf(r))},
+		{"of it cached", amount(r.CacheRead)},
+		{"of it written", amount(r.CacheWrite)},
+		{"output tokens", amount(r.Output)},
+		{"of it reasoning", amount(r.Reasoning)},
+		{"cost", cost},
+		{"cache saved", money(r.Savings)},
+		{"cheap hours saved", money(r.OffPeakSavings)},
+	}
 }
 
 // inputOf is the whole input, nil if nobody told any of it.
@@ -270,47 +384,4 @@ func alignLast(rows [][]cell) [][]cell {
 		rows[i] = append(rows[i], cell{})
 	}
 	return rows
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func orNone(n *int64) string {
-	if n == nil {
-		return "-"
-	}
-	return grouped(*n)
-}
-
-// usd is an amount with the digits that tell something.
-func usd(f *float64) string {
-	switch {
-	case f == nil:
-		return "-"
-	case *f != 0 && *f < 1 && *f > -1:
-		return fmt.Sprintf("$%.4f", *f)
-	}
-	whole, cents, _ := strings.Cut(fmt.Sprintf("%.2f", *f), ".")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil {
-		return "$" + whole + "." + cents
-	}
-	return "$" + grouped(n) + "." + cents
-}
-
-// grouped writes a number with a comma at every thousand.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	start := 0
-	if n < 0 {
-		start = 1
-	}
-	for i := len(text) - 3; i > start; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -197,7 +197,7 @@ func (c *Chat) aboutKey(upstream string) string {
 	case upstream != "":
 		return "it was " + clean(upstream) + " that did not accept its api_key in the configuration"
 	case c.o.Key == "":
-		return "no key was sent: put one into SIGNALBOX_KEY, or into a file for -key-file; it is the secret of a key in the configuration's auth block"
+		return "no key was sent: put one into SIGNALBOX_KEY of the environment (.env is not read), or into a file for -key-file; it is the secret of a key in the configuration's auth block"
 	}
 	return "the key that was sent is from " + c.o.KeyFrom + "; it should be the secret of a key in the configuration's auth block"
 }
