@@ -68,6 +68,10 @@ func TestComposeFileLoads(t *testing.T) {
 	if len(project.Services["signalbox"].DependsOn) > 0 {
 		t.Error("the sidecar waits for something")
 	}
+	// Every link to a trace leads to Explore, which those who only look do not have otherwise.
+	if v := project.Services["grafana"].Environment["GF_USERS_VIEWERS_CAN_EDIT"]; v == nil || *v != "true" {
+		t.Error("who opens a dashboard cannot follow its links to Jaeger")
+	}
 }
 
 // rules are the alert rules by name, each with its expression.
