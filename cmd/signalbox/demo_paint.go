@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/signalbox-llm/signalbox/cmd/internal/live"
 )
 
 // painter writes to people: aligned, and in colour where that is wanted.
@@ -64,10 +66,14 @@ type cell struct {
 	right  bool // aligned to the right
 }
 
-// table aligns rows in columns. The last cell of a row may be as long as it likes.
+// table aligns rows in columns. The last cell of a row may be as long as it likes. What a terminal would obey is taken out:
+// some names come from clients, by way of a glob.
 func (p painter) table(rows [][]cell) {
 	var widths []int
 	for _, row := range rows {
+		for i := range row {
+			row[i].text = live.Printable(row[i].text)
+		}
 		for i, c := range row[:max(0, len(row)-1)] {
 			if i == len(widths) {
 				widths = append(widths, 0)

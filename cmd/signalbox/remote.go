@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/signalbox-llm/signalbox/cmd/internal/live"
 )
 
 // remote is a running router that a command asks. Its key comes from a file or the environment, never from an argument,
@@ -152,5 +154,5 @@ func (r *remote) refusal(status int, body []byte) error {
 			msg += "; if the configuration has admin_listen, it is there that this is answered"
 		}
 	}
-	return errors.New(msg)
+	return errors.New(live.Printable(msg)) // it may repeat names that clients have made up
 }

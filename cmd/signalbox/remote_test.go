@@ -66,6 +66,9 @@ func TestRemoteSaysWhatIsWrong(t *testing.T) {
 		case "/404":
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, `{"error":{"message":"no such path","code":"unsupported_endpoint"}}`)
+		case "/names":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":{"message":"what does: \u001b[31mred\n","code":"not_found"}}`)
 		default:
 			w.WriteHeader(http.StatusBadGateway)
 		}
@@ -76,6 +79,7 @@ func TestRemoteSaysWhatIsWrong(t *testing.T) {
 		{server.URL, "/401", "", "401 unauthorized: no key given; this command takes its key from the file of -key-file, else from SIGNALBOX_ADMIN_KEY, else SIGNALBOX_KEY of the environment, not from .env"},
 		{server.URL, "/403", "", "403 forbidden: not for you; this command takes its key from"},
 		{server.URL, "/404", "", "it is there that this is answered"},
+		{server.URL, "/names", "", "404 not_found: what does: ?[31mred?"},
 		{server.URL, "/", "", "502 Bad Gateway; is there a Signalbox"},
 		{gone.URL, "/", "", "no Signalbox is running there"},
 		{server.URL, "/", filepath.Join(t.TempDir(), "none"), "no such file"},

@@ -113,7 +113,7 @@ func follow(ctx context.Context, from *remote, path, place string) (*http.Respon
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // the status says enough
-	err = errors.New(live.Printable(from.refusal(resp.StatusCode, said).Error()))
+	err = from.refusal(resp.StatusCode, said)
 	if resp.StatusCode >= 400 && resp.StatusCode <= 499 && resp.StatusCode != http.StatusTooManyRequests {
 		err = refused{err}
 	}
