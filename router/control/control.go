@@ -133,13 +133,15 @@ func (h *Handler) find(path string) (route, bool) {
 	}
 	for _, prefix := range []string{"/v1/models/", "/api/v1/models/"} {
 		if id, ok := strings.CutPrefix(path, prefix); ok && id != "" && !strings.Contains(id, ":generate") && !strings.Contains(id, ":stream") {
-			return route{router.ScopeInference, map[string]http.HandlerFunc{
-				http.MethodGet: func(w http.ResponseWriter, req *http.Request) { h.model(w, req, id) },
-			}}, true
+			card := func(w http.ResponseWriter, req *http.Request) { h.model(w, req, id) }
+			return route{router.ScopeInference, map[string]http.HandlerFunc{http.MethodGet: card, http.MethodHead: card}}, true
 		}
 	}
 	return route{}, false
 }
+
+// foreign finds orders that a browser gives for a page of another site: without keys, every such page could cool accounts.
+var foreign = http.NewCrossOriginProtection()
 
 func (h *Handler) answer(w http.ResponseWriter, req *http.Request, r route) {
 	f := r.methods[req.Method]
@@ -148,6 +150,10 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, r route) {
 			w.Header().Add("Allow", method)
 		}
 		router.WriteError(w, &router.Error{Kind: "method_not_allowed", Status: http.StatusMethodNotAllowed, Msg: "this path does not take " + req.Method})
+		return
+	}
+	if foreign.Check(req) != nil {
+		router.WriteError(w, &router.Error{Kind: "cross_origin", Status: http.StatusForbidden, Msg: "a page of another site may not give orders here"})
 		return
 	}
 	if r.scope != "" {
@@ -194,6 +200,8 @@ func (h *Handler) backend(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case order.ID == "":
 		refuse(w, http.StatusBadRequest, `"id" is missing: the name of an upstream`)
+	case order.ForMS > 0 && order.ForMS < 1: // it would become 0, which is for ever
+		refuse(w, http.StatusBadRequest, `"forMs" is at least 1, or 0 (until uncooled)`)
 	case order.ForMS < 0 || order.ForMS > float64(week52.Milliseconds()):
 		refuse(w, http.StatusBadRequest, `"forMs" must be between 0 (until uncooled) and one year`)
 	case order.Action == "cool":

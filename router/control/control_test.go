@@ -217,6 +217,7 @@ func TestOrders(t *testing.T) {
 		{"backend", `{"id":"a","action":"cool","model":"nope"}`, 404, `what does: up/m"`},
 		{"backend", `{"id":"a","action":"cool","forMs":-1}`, 400, `"error"`},
 		{"backend", `{"id":"a","action":"cool","forMs":1e15}`, 400, `"error"`},
+		{"backend", `{"id":"a","action":"cool","forMs":0.5}`, 400, `at least 1`}, // not for ever
 		{"backend", `{"id":"a","action":"freeze"}`, 400, `"error"`},
 		{"backend", `{"action":"cool"}`, 400, `"error"`},
 		{"backend", `{"id":"a","action":"cool","for":1}`, 400, `"error"`},
@@ -262,5 +263,37 @@ func TestDoors(t *testing.T) {
 				t.Errorf("%s, door %d: %d, want %d", path, i, rec.Code, want[i])
 			}
 		}
+	}
+}
+
+// TestForeignOrders has a browser send what a page of another site would have it send, to a router that asks for no key.
+func TestForeignOrders(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, c := range []struct {
+		method, path, site string
+		code               int
+	}{
+		{"POST", "/admin/reset-health", "cross-site", 403},
+		{"DELETE", "/api/keys?id=x", "cross-site", 403},
+		{"POST", "/admin/reset-health", "same-origin", 200},
+		{"POST", "/admin/reset-health", "", 200}, // no browser
+		{"GET", "/_router/status", "cross-site", 200},
+	} {
+		req, rec := httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil), httptest.NewRecorder()
+		req.Header.Set("X-Api-Key", "key-of-ops")
+		if c.site != "" {
+			req.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		if d.plane.ServeHTTP(rec, req); rec.Code != c.code {
+			t.Errorf("%s %s from %q: %d, want %d", c.method, c.path, c.site, rec.Code, c.code)
+		}
+	}
+}
+
+func TestHeadOfModel(t *testing.T) {
+	t.Parallel()
+	if status, _ := open(t).ask("agents", http.MethodHead, "/v1/models/org/m", ""); status != http.StatusOK {
+		t.Errorf("HEAD of a model: %d", status)
 	}
 }

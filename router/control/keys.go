@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,10 +100,16 @@ func (h *Handler) keyError(w http.ResponseWriter, err error) {
 	}
 }
 
+// namesMax is how many names one refusal lists: under a glob there may be thousands.
+const namesMax = 30
+
 // names lists what there is for people who have named something else.
 func names(known []string) string {
 	if len(known) == 0 {
 		return "there is none"
+	}
+	if more := len(known) - namesMax; more > 0 {
+		return strings.Join(known[:namesMax], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(known, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -19,6 +20,13 @@ type Usage interface {
 // usageLimit is how long a question may take.
 const usageLimit = 30 * time.Second
 
+// opens reports whether a text is a key that may ask here.
+func (h *Handler) opens(req *http.Request, key string) bool {
+	alone := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + key}}, URL: &url.URL{}}).WithContext(req.Context())
+	caller, err := h.engine.Authorize(alone, router.ScopeInference)
+	return err == nil && caller.Key != "" // without keys everything opens
+}
+
 // usage answers what was used and what it cost, as JSON or with format=csv as CSV.
 func (h *Handler) usage(w http.ResponseWriter, req *http.Request) {
 	if h.opts.Usage == nil {
@@ -33,6 +41,9 @@ func (h *Handler) usage(w http.ResponseWriter, req *http.Request) {
 	if !slices.Contains([]string{"", "json", "csv"}, format) {
 		refuse(w, http.StatusBadRequest, `"format" must be json or csv`)
 		return
+	}
+	if values.Has("key") && h.opens(req, values.Get("key")) {
+		delete(values, "key") // it is the caller's key, and not the name of one
 	}
 	q, err := ledger.ParseQuestion(values, time.Now())
 	if err != nil {

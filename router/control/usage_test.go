@@ -49,6 +49,10 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s %s: %d %v, asked %v", c.key, c.query, status, got, b.asked)
 		}
 	}
+	b.asked = nil
+	if status, _ := d.ask("?agents", http.MethodGet, "/usage", ""); status != http.StatusOK || len(b.asked) != 1 || len(b.asked[0].Filters) > 0 {
+		t.Errorf("a key in the query is taken for a filter: %d %+v", status, b.asked)
+	}
 	b.err = errors.New("password hunter2")
 	if status, got := d.ask("agents", http.MethodGet, "/usage", ""); status != http.StatusServiceUnavailable || strings.Contains(message(got), "hunter2") {
 		t.Errorf("a store that fails: %d %v", status, got)
