@@ -128,6 +128,9 @@ func save(path string, was stamp, rows []row) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(raw) >= maxFile { // it could not be read again, nor a key in it be revoked
+		return nil, fmt.Errorf("it would be larger than %d bytes; take revoked keys out of it", maxFile)
+	}
 	temp, err := os.CreateTemp(filepath.Dir(at), ".keys-*") // 0600
 	if err != nil {
 		return nil, err
