@@ -30,6 +30,9 @@ type Store struct {
 	newKind, ofOld *sql.Stmt
 	values         []any // of one row, in the order of ledger.Columns
 	key            []byte
+
+	path string
+	file fs.FileInfo // of the writer
 }
 
 // chunk is how many rows one statement inserts: much of the cost is by statement.
@@ -51,12 +54,16 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	file, err := f.Stat()
 	f.Close()
+	if err != nil {
+		return nil, err
+	}
 	db, err := open(path, "rwc")
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, kinds: map[string]int64{}}
+	s := &Store{db: db, kinds: map[string]int64{}, path: path, file: file}
 	if err := s.prepare(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -195,8 +202,14 @@ func (s *Store) migrate(ctx context.Context) error {
 	return tx.Commit()
 }
 
+// errGone is a file that was deleted or replaced under the writer: SQLite would go on writing into what nobody can open again.
+var errGone = errors.New("the file was deleted or replaced; restart the router to begin a new one")
+
 // Append implements ledger.Store.
 func (s *Store) Append(ctx context.Context, rows []ledger.Row, keep int) (pruned int64, err error) {
+	if is, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, s.file) {
+		return 0, errGone
+	}
 	tx, err := s.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
