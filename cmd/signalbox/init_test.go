@@ -75,7 +75,7 @@ func TestInitForEachProvider(t *testing.T) {
 func TestInitForAny(t *testing.T) {
 	var all []string
 	for _, name := range keyNames() {
-		all = append(all, name, name+"_2", name+"_WORK")
+		all = append(all, name, name+"_2", name+"_WORK", name+"_MESSAGES")
 	}
 	checkSketch(t, sketchOf(all...))
 	rapid.Check(t, func(t *rapid.T) {

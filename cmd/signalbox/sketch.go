@@ -67,7 +67,7 @@ func (s *sketch) claude() {
 		switch {
 		case a.messages != "": // One upstream has one address, so that of this wire is another one.
 			twin := a
-			twin.upstream, twin.provider = a.upstream+"-messages", new(*a.provider)
+			twin.upstream, twin.provider = s.unused(a.upstream+"-messages"), new(*a.provider)
 			twin.base, twin.auth = a.messages, "both"
 			s.upstreams = append(s.upstreams, sketched{twin, []string{messagesWire}})
 			targets = append(targets, [2]string{twin.upstream, a.standIn})
@@ -76,6 +76,14 @@ func (s *sketch) claude() {
 		}
 	}
 	s.model("Claude Code asks for these. No key here is for Claude, so that others stand in, by translation where need be.", "claude-*", targets)
+}
+
+// unused is a name for an upstream that no account has: a variable's suffix may have made it already.
+func (s *sketch) unused(name string) string {
+	for slices.ContainsFunc(s.upstreams, func(u sketched) bool { return u.upstream == name }) {
+		name += "-2"
+	}
+	return name
 }
 
 // of are targets on all accounts of a provider.
