@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 
@@ -63,8 +64,17 @@ func listUpstreams(t io.Writer, c *settings.Config) {
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", u.Name, strings.Join(u.Wires, " "), credentialState(u), u.BaseURL)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", u.Name, strings.Join(u.Wires, " "), credentialState(u), withoutUser(u.BaseURL))
 	}
+}
+
+// withoutUser is a base URL without the user and password in it, which are refused, but shown here all the same.
+func withoutUser(base string) string {
+	if u, err := url.Parse(base); err == nil && u.User != nil {
+		u.User = url.User("redacted")
+		return u.String()
+	}
+	return base
 }
 
 func listModels(t io.Writer, c *settings.Config) {

@@ -23,8 +23,8 @@ func cool(ctx context.Context, e env, args []string) error {
 	if err != nil {
 		return err
 	}
-	if d < 0 {
-		return usageError{errors.New("-for cannot be negative")}
+	if d < 0 || d > 0 && d < time.Millisecond {
+		return usageError{errors.New("-for is at least 1ms; without it, it is until uncooled")}
 	}
 	at, err := placeOf(rest)
 	if err != nil {

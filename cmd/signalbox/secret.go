@@ -123,7 +123,7 @@ func (k *keeper) read(name string) (value, base string, err error) {
 	} else {
 		var raw []byte
 		raw, err = io.ReadAll(io.LimitReader(k.env.stdin, secrets.MaxValue+3)) // More is refused as too long.
-		value = string(raw)
+		value = strings.TrimPrefix(string(raw), "\ufeff") // some shells of Windows put one before what they pipe
 	}
 	value = strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
 	if err == nil && value == "" {
@@ -193,7 +193,7 @@ func (k *keeper) effect(name string) {
 
 // fixed tells of settings that a reload leaves as they are, as config.Restart does.
 func fixed(setting string) bool {
-	return setting == "server.listen" || setting == "server.admin_listen" || strings.HasPrefix(setting, "telemetry.")
+	return setting == "server.listen" || setting == "server.admin_listen" || strings.HasPrefix(setting, "telemetry.") || strings.HasPrefix(setting, "usage.")
 }
 
 // usedBy lists the settings that a name is for, with their lines.

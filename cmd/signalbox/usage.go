@@ -59,6 +59,9 @@ func showUsage(ctx context.Context, e env, args []string) error {
 	if s.by != byRequest {
 		s.query.Set("group_by", s.by)
 	}
+	if s.limit > ledger.LimitMax {
+		return usageError{fmt.Errorf("-limit is %d at most", ledger.LimitMax)}
+	}
 	if s.limit != 0 {
 		s.query.Set("limit", strconv.Itoa(s.limit))
 	}

@@ -18,15 +18,17 @@ type Question struct {
 	Since, Until time.Time // from Since on and before Until
 	Filters      []Filter
 	GroupBy      []string // up to two of Dimensions; none: single requests are listed
-	Limit        int      // of groups or requests, from 1 to limitMax
+	Limit        int      // of groups or requests, from 1 to LimitMax
 }
 
 // Filter keeps rows that have the value in a column.
 type Filter struct{ Name, Value string }
 
+// LimitMax is the most groups or requests that one answer has; who asks for more gets the usual number.
+const LimitMax = 1000
+
 const (
 	limitDefault = 100
-	limitMax     = 1000
 	groupsMax    = 2
 )
 
@@ -118,7 +120,7 @@ func (q *Question) set(name, value string, now time.Time) (err error) {
 		if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 1 {
 			return errors.New("must be a whole number above 0")
 		}
-		if q.Limit > limitMax {
+		if q.Limit > LimitMax {
 			q.Limit = limitDefault
 		}
 	case "group_by":
