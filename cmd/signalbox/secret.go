@@ -123,7 +123,7 @@ func (k *keeper) read(name string) (value, base string, err error) {
 	} else {
 		var raw []byte
 		raw, err = io.ReadAll(io.LimitReader(k.env.stdin, secrets.MaxValue+3)) // More is refused as too long.
-		value = strings.TrimPrefix(string(raw), "\ufeff") // some shells of Windows put one before what they pipe
+		value = strings.TrimPrefix(string(raw), "\ufeff")                      // some shells of Windows put one before what they pipe
 	}
 	value = strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
 	if err == nil && value == "" {

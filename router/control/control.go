@@ -9,11 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-llm/signalbox/router"
+	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
 // Handler serves the control plane.
@@ -235,9 +237,20 @@ func (h *Handler) unknown(upstream, model string) string {
 		for _, t := range u.Targets {
 			known = append(known, t.Model)
 		}
-		return fmt.Sprintf("no model leads to %q at upstream %q; what does: %s", model, upstream, names(known))
+		text := fmt.Sprintf("no model leads to %q at upstream %q; what does: %s", model, upstream, names(known))
+		if cfg := h.engine.Snapshot(); globs(&cfg, upstream) {
+			text += "; and what is asked for by way of a pattern, under its own name and once somebody has"
+		}
+		return text
 	}
 	return fmt.Sprintf("there is no upstream %q; what there is: %s", upstream, names(known))
+}
+
+// globs reports whether a pattern leads to an upstream with whatever is asked for.
+func globs(cfg *settings.Config, upstream string) bool {
+	return slices.ContainsFunc(cfg.Models, func(m settings.Model) bool {
+		return strings.ContainsAny(m.ID, "*?[") && slices.ContainsFunc(m.Targets, func(t settings.Target) bool { return t.Upstream == upstream && t.Model == "" })
+	})
 }
 
 func (h *Handler) reset(w http.ResponseWriter, req *http.Request) {

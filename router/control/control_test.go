@@ -214,7 +214,7 @@ func TestOrders(t *testing.T) {
 		{"backend", `{"id":"a","action":"uncool","upstream":"up/m"}`, 200, `"lifted":1`},
 		{"backend", `{"id":"b","action":"cool"}`, 404, `no upstream \"b\"; what there is: a"`},
 		{"backend", `{"id":"b","action":"uncool"}`, 404, `"error"`},
-		{"backend", `{"id":"a","action":"cool","model":"nope"}`, 404, `what does: up/m"`},
+		{"backend", `{"id":"a","action":"cool","model":"nope"}`, 404, `what does: up/m; and what is asked for by way of a pattern`},
 		{"backend", `{"id":"a","action":"cool","forMs":-1}`, 400, `"error"`},
 		{"backend", `{"id":"a","action":"cool","forMs":1e15}`, 400, `"error"`},
 		{"backend", `{"id":"a","action":"cool","forMs":0.5}`, 400, `at least 1`}, // not for ever
