@@ -70,7 +70,6 @@ func isBlob(s string) bool {
 	if strings.HasPrefix(s, "data:") {
 		return true
 	}
-	return strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '+' || r == '/' || r == '=' || r == '-' || r == '_')
-	}) < 0
+	letter := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
+	return strings.IndexFunc(s, func(r rune) bool { return !letter(r) && !strings.ContainsRune("+/=-_", r) }) < 0
 }

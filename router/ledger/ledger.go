@@ -28,13 +28,13 @@ type Options struct {
 
 // What is measured to lose nothing at full speed, and to lose no more than 250 ms when the process is killed.
 const (
-	batch    = 2048                   // rows that are written at once, without waiting for more
-	interval = 200 * time.Millisecond // how long a row waits for others
-	queued   = 8192                   // rows that wait at most; a row is about 450 bytes
-	patience = 30 * time.Second       // how long one write may take
-	retryMin = 250 * time.Millisecond // after a write that failed, doubled each time
-	retryMax = 30 * time.Second
-	quiet    = time.Minute // between two lines in the log about the same trouble
+	batch     = 2048                   // rows that are written at once, without waiting for more
+	interval  = 200 * time.Millisecond // how long a row waits for others
+	queued    = 8192                   // rows that wait at most; a row is about 450 bytes
+	patience  = 30 * time.Second       // how long one write may take
+	retrySoon = 250 * time.Millisecond // after a write that failed, doubled each time
+	retryLate = 30 * time.Second
+	quiet     = time.Minute // between two lines in the log about the same trouble
 )
 
 // Ledger writes rows to a store behind the back of those who add them.
@@ -152,7 +152,7 @@ func (l *Ledger) write(ctx context.Context, rows []Row) {
 	if len(rows) == 0 {
 		return
 	}
-	for delay := retryMin; ; delay = min(2*delay, retryMax) {
+	for delay := retrySoon; ; delay = min(2*delay, retryLate) {
 		err := l.append(ctx, rows)
 		if err == nil {
 			l.complain(nil)

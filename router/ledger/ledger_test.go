@@ -104,7 +104,7 @@ func TestRowsWaitForOthersButNotForLong(t *testing.T) {
 		if n := s.rows(); n != 0 {
 			t.Errorf("%d rows were written before their time", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := s.rows(); n != 3 {
 			t.Errorf("%d rows after %v, want 3", n, interval)
@@ -159,7 +159,7 @@ func TestAnOutageLosesNothingWhileThereIsRoom(t *testing.T) {
 			t.Errorf("%d lines in the log:\n%s", n, log)
 		}
 		s.set(nil, nil)
-		time.Sleep(retryMax + interval)
+		time.Sleep(retryLate + interval)
 		synctest.Wait()
 		if s.rows() != 150 || l.Dropped() != 0 {
 			t.Errorf("%d rows, %d dropped", s.rows(), l.Dropped())
@@ -176,7 +176,7 @@ func TestALongOutageKeepsTheNewest(t *testing.T) {
 		add(l, batch)
 		synctest.Wait()
 		add(l, queued)
-		time.Sleep(2 * retryMin) // the next try sees the full queue and gives the old rows up
+		time.Sleep(2 * retrySoon) // the next try sees the full queue and gives the old rows up
 		synctest.Wait()
 		if got := l.Dropped(); got != batch {
 			t.Errorf("dropped %d, want %d", got, batch)
@@ -213,7 +213,7 @@ func TestQuestionsAreChecked(t *testing.T) {
 		"group_by=colour":                        `"group_by" must be one or two of model`,
 		"group_by=model,day,hour":                `"group_by" takes at most 2`,
 		"group_by=model,model":                   `"group_by" has model twice`,
-		"modle=x":                                `"modle" is not known here`,
+		"nodel=x":                                `"nodel" is not known here`,
 		"model=a&model=b":                        `"model" stands 2 times`,
 		"":                                       "",
 		"since=&model=":                          "",

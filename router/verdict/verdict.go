@@ -206,7 +206,7 @@ func (p Policy) Judge(now time.Time, e Evidence) Verdict {
 		e.hint(now, c, &v.Failure)
 	}
 	// Anthropic limits counting apart from writing (docs: token counting, rate limits).
-	v.CannotCount, v.Blame = c == isNoCount, v.Blame && !(e.Counts && c == isRateLimit)
+	v.CannotCount, v.Blame = c == isNoCount, v.Blame && (!e.Counts || c != isRateLimit)
 	p.moves(now, &e, &v)
 	if e.Committed {
 		v.Move, v.Blame = GiveBack, v.Blame && !p.AnyAnswer

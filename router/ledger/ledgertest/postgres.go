@@ -24,7 +24,7 @@ func Postgres(t *testing.T) (url string, stop, start func()) {
 	if bin == "" {
 		t.Skip("without PostgreSQL; `make postgres` runs this")
 	}
-	dir, err := os.MkdirTemp("", "sbpg") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "sbpg") //nolint:usetesting // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
