@@ -117,10 +117,11 @@ func traffic(t *testing.T, opts ...router.Option) *router.Router {
 	usage := func() routertest.Usage {
 		return routertest.Usage{Input: 1 + random.IntN(5000), CacheRead: random.IntN(90_000), CacheWrite: random.IntN(3000), Output: 1 + random.IntN(900)}
 	}
-	var messages, spare, chat []routertest.Reply
+	var messages, spare, chat, slow []routertest.Reply
 	for i := range 40_000 {
 		good := routertest.Good("hello", usage())
 		messages, spare, chat = append(messages, good), append(spare, routertest.Good("hello", usage())), append(chat, routertest.Good("hello", usage()))
+		slow = append(slow, routertest.Stream(routertest.Messages, "hello", usage()).Events(3).Ending(routertest.Stall))
 		switch i % 10 {
 		case 3: // it has told its input and is cut before any output
 			messages[i] = routertest.Stream(routertest.Messages, "hello", usage()).Events(1).Ending(routertest.Cut)
@@ -136,7 +137,7 @@ func traffic(t *testing.T, opts ...router.Option) *router.Router {
 		}
 	}
 	price := &settings.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}
-	for name, replies := range map[string][]routertest.Reply{"first": messages, "spare": spare, "chat": chat} {
+	for name, replies := range map[string][]routertest.Reply{"first": messages, "spare": spare, "chat": chat, "slow": slow} {
 		up := routertest.NewUpstream(replies...)
 		t.Cleanup(up.Close)
 		u := settings.DefaultUpstream()
@@ -158,6 +159,7 @@ func traffic(t *testing.T, opts ...router.Option) *router.Router {
 	}
 	model("priced", price, "first", "spare")
 	model("free", nil, "chat")
+	model("endless", price, "slow") // its clients always leave in the middle
 	engine, err := router.New(cfg, append(opts, router.WithLogger(slog.New(slog.DiscardHandler)))...)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +186,7 @@ func sendAll(t *testing.T, front *routertest.Front, engine *router.Router, reque
 				case 3:
 					front.Send(t.Context(), routertest.NewRequest(routertest.Chat, "unknown", stream))
 				case 4:
-					front.Watch(t.Context(), routertest.NewRequest(routertest.Messages, "priced", true), func(r routertest.Result) bool {
+					front.Watch(t.Context(), routertest.NewRequest(routertest.Messages, [2]string{"priced", "endless"}[i/8%2], true), func(r routertest.Result) bool {
 						return !strings.Contains(r.Body, "content_block_delta")
 					})
 				default:
