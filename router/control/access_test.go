@@ -173,3 +173,32 @@ func TestAccessToTheStream(t *testing.T) {
 		}
 	}
 }
+
+// What the configuration opens needs no key, on that path alone, and goes by the configuration in force.
+func TestAccessToWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, opened := range [][]string{nil, {"health"}, {"models", "config"}, {"health", "models", "config"}, {}} {
+		cfg := d.engine.Snapshot()
+		cfg.Auth.Open = opened
+		if err := d.engine.Load(cfg); err != nil {
+			t.Fatal(err)
+		}
+		for name, paths := range map[string][]string{
+			"health": {"/health"}, "config": {"/api/config"}, "models": {"/v1/models", "/api/v1/models", "/v1/models/org/m"},
+			"": {"/_router/status", "/usage", "/model_group/info", "/api/keys", "/_router/logs/recent"},
+		} {
+			want := http.StatusUnauthorized
+			if slices.Contains(opened, name) {
+				want = http.StatusOK
+			}
+			for _, path := range paths {
+				for _, key := range []string{"", "nobody"} {
+					if got, _ := d.ask(key, "GET", path, ""); got != want {
+						t.Errorf("open %v: %s with key %q: %d, want %d", opened, path, key, got, want)
+					}
+				}
+			}
+		}
+	}
+}

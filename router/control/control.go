@@ -158,13 +158,27 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, r route) {
 		router.WriteError(w, &router.Error{Kind: "cross_origin", Status: http.StatusForbidden, Msg: "a page of another site may not give orders here"})
 		return
 	}
-	if r.scope != "" {
+	if r.scope != "" && !h.isOpen(req.URL.Path) {
 		if _, err := h.engine.Authorize(req, r.scope); err != nil {
 			router.WriteError(w, err)
 			return
 		}
 	}
 	f(w, req)
+}
+
+// isOpen reports whether the configuration lets everybody ask for a path.
+func (h *Handler) isOpen(path string) bool {
+	var name string
+	switch {
+	case path == "/health":
+		name = "health"
+	case path == "/api/config":
+		name = "config"
+	case strings.HasPrefix(path, "/v1/models"), strings.HasPrefix(path, "/api/v1/models"):
+		name = "models"
+	}
+	return name != "" && slices.Contains(h.engine.Snapshot().Auth.Open, name)
 }
 
 func (h *Handler) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -36,7 +36,7 @@ var endpointTypes = map[string]string{
 
 // offered are the models that the caller may use.
 func (h *Handler) offered(req *http.Request) []router.ModelInfo {
-	caller, _ := h.engine.Authorize(req, router.ScopeInference) // who may not ask at all has been turned away
+	caller, _ := h.engine.Authorize(req, router.ScopeInference) // who may not ask has been turned away; where all may, no group confines them
 	return h.engine.Models(caller.Group)
 }
 

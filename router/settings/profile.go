@@ -76,6 +76,7 @@ func llmRouter(t *Template) {
 func switchblade(t *Template) {
 	c := &t.Config
 	c.Server.Listen = "127.0.0.1:8787"
+	c.Auth.Open = []string{"health", "models", "config"}
 	c.Affinity.Sources = []string{"x-session-affinity", "x-session-id", "session_id", "sessionId", "user"}
 	c.Affinity.PrefixKey, c.Affinity.Cache = false, false
 	c.Affinity.PinTTL = 0

@@ -12,6 +12,7 @@ import (
 // rows are settings and what they are by default and in each profile, in the order of profiles; "=" is the default.
 const rows = `
 Config.Server.Listen                | 127.0.0.1:4141 | 127.0.0.1:8787 | 127.0.0.1:8787 | = | =
+Config.Auth.Open                     | []       | = | [health models config] | = | =
 Config.Server.MaxBody               | 33554432 | = | = | = | 8388608
 Config.Server.AllowUnauthenticated  | false    | = | = | = | =
 Config.Server.MaxConcurrentRequests | 0        | = | = | = | 64

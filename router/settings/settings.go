@@ -53,8 +53,9 @@ type Server struct {
 
 // Auth holds the keys that callers present.
 type Auth struct {
-	Keys           []Key  `hcl:"key,block"`
-	IssuedKeysFile string `hcl:"issued_keys_file,optional"`
+	Keys           []Key    `hcl:"key,block"`
+	IssuedKeysFile string   `hcl:"issued_keys_file,optional"`
+	Open           []string `hcl:"open,optional"` // what nobody needs a key for: health, models, config
 }
 
 // Key is one credential that callers may present.

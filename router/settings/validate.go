@@ -214,6 +214,9 @@ func (v *validator) credential(path string, s Secret) {
 
 func (v *validator) policies() {
 	c := v.cfg
+	for i, name := range c.Auth.Open {
+		v.oneOf(indexPath("auth.open", i), name, "health", "models", "config")
+	}
 	v.oneOf("affinity.mode", c.Affinity.Mode, "off", "prefer", "strict")
 	for i, name := range c.Affinity.Sources {
 		v.oneOf(indexPath("affinity.sources", i), name, session.Names()...)

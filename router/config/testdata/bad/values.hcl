@@ -114,6 +114,10 @@ affinity {
   ]
 }
 
+auth {
+  open = ["models", "keys"] # ERROR: Unknown open
+}
+
 cooling {
   rate_limit {
     scope = "session" # ERROR: Unknown scope
