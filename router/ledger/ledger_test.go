@@ -155,6 +155,7 @@ func TestAnOutageLosesNothingWhileThereIsRoom(t *testing.T) {
 			add(l, 1)
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if n := strings.Count(log.String(), "gone fishing"); n < 2 || n > 3 {
 			t.Errorf("%d lines in the log:\n%s", n, log)
 		}
