@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
-	"github.com/signalbox-llm/signalbox/router/keyring"
+	"github.com/signalbox-llm/signalbox/router/secrets/keyring"
 )
 
 // asking is what the command line of explain says.

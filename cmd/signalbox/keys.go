@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/signalbox-llm/signalbox/router/keyring"
+	"github.com/signalbox-llm/signalbox/router/secrets/keyring"
 )
 
 // keys lists, issues and revokes inference keys.

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/config"
 	"github.com/signalbox-llm/signalbox/router/control"
-	"github.com/signalbox-llm/signalbox/router/keyring"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/secrets/keyring"
 )
 
 // TestLevers runs each script against a router of its own, made from the script's config.hcl, which refers to the upstream

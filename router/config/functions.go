@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/signalbox-llm/signalbox/router/secrets"
+	"github.com/signalbox-llm/signalbox/router/secrets/wholefile"
 )
 
 // origin marks a value with where it came from, for Secret.Origin.
@@ -96,22 +96,14 @@ func readInput(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, cause(err)
+		return nil, wholefile.WithoutPath(err)
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	case info.Size() > maxInput:
 		return nil, errors.New("it is larger than 1 MiB")
 	}
 	content, err := os.ReadFile(path)
-	return content, cause(err)
-}
-
-// cause takes the path off an error.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
+	return content, wholefile.WithoutPath(err)
 }
 
 // locals evaluates the locals blocks of a file, each value when it is first needed, and returns the rest of the body.

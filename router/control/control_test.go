@@ -16,8 +16,8 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/control"
-	"github.com/signalbox-llm/signalbox/router/keyring"
 	"github.com/signalbox-llm/signalbox/router/routertest"
+	"github.com/signalbox-llm/signalbox/router/secrets/keyring"
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 

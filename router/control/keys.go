@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-llm/signalbox/router"
-	"github.com/signalbox-llm/signalbox/router/keyring"
+	"github.com/signalbox-llm/signalbox/router/secrets/keyring"
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/control"
-	"github.com/signalbox-llm/signalbox/router/keyring"
+	"github.com/signalbox-llm/signalbox/router/secrets/keyring"
 )
 
 func TestKeys(t *testing.T) {

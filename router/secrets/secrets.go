@@ -19,6 +19,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/signalbox-llm/signalbox/router/secrets/wholefile"
 )
 
 // MaxValue is the longest value in bytes. The shortest has one byte.
@@ -166,7 +168,7 @@ func (s Store) change(base string, now time.Time, edit func(map[string]string) e
 	if err != nil {
 		return err
 	}
-	unlock, err := lock(past.lockFile())
+	unlock, err := wholefile.Lock(past.lockFile())
 	if err != nil {
 		return fmt.Errorf("%s cannot be locked: %w", s.path, err)
 	}
@@ -194,7 +196,7 @@ func (s Store) change(base string, now time.Time, edit func(map[string]string) e
 			return err
 		}
 	}
-	return replace(s.path, next)
+	return wholefile.Replace(s.path, next, nil)
 }
 
 func encode(values map[string]string) ([]byte, error) {
@@ -216,17 +218,17 @@ func readFile(path string, allow func(fs.FileInfo) error) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, withoutPath(err)
+		return nil, wholefile.WithoutPath(err)
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, withoutPath(err)
+		return nil, wholefile.WithoutPath(err)
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil { // Of what is read, which may be another one by now.
-		return nil, withoutPath(err)
+		return nil, wholefile.WithoutPath(err)
 	}
 	if info.Size() > maxFile {
 		return nil, errors.New("it is larger than 1 MiB")
@@ -235,12 +237,5 @@ func readFile(path string, allow func(fs.FileInfo) error) ([]byte, error) {
 		return nil, err
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxFile))
-	return content, withoutPath(err)
-}
-
-func withoutPath(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
+	return content, wholefile.WithoutPath(err)
 }

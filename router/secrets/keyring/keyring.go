@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/signalbox-llm/signalbox/router/secrets/wholefile"
 )
 
 // Prefix is what every issued key begins with, so that scanners for secrets know one when they see it.
@@ -162,6 +164,11 @@ func (r *Ring) change(edit func([]row) ([]row, error)) error {
 	if path == "" {
 		return ErrOff
 	}
+	unlock, err := wholefile.Lock(path + ".lock") // other replicas
+	if err != nil {
+		return fmt.Errorf("the file of issued keys cannot be locked: %w", err)
+	}
+	defer unlock()
 	for range attempts {
 		now, err := load(path)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/signalbox-llm/signalbox/router/secrets/wholefile"
 )
 
 // maxFile is how many bytes a file may have: room for some ten thousand keys.
@@ -131,28 +133,15 @@ func save(path string, was stamp, rows []row) (*keys, error) {
 	if len(raw) >= maxFile { // it could not be read again, nor a key in it be revoked
 		return nil, fmt.Errorf("it would be larger than %d bytes; take revoked keys out of it", maxFile)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(at), ".keys-*") // 0600
+	var next *keys
+	err = wholefile.Replace(at, append(raw, '\n'), func(temp string) (err error) {
+		if next, err = index(path, look(temp), rows); err == nil && !look(path).same(was) { // somebody who takes no lock, such as an editor
+			err = errChanged
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(append(raw, '\n'))
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return nil, err
-	}
-	next, err := index(path, look(temp.Name()), rows)
-	if err != nil {
-		return nil, err
-	}
-	if !look(path).same(was) { // others may still write between here and the next line, but hardly do
-		return nil, errChanged
-	}
-	if err := os.Rename(temp.Name(), at); err != nil {
-		return nil, err
-	}
-	if folder, err := os.Open(filepath.Dir(at)); err == nil {
-		_ = folder.Sync() // not every file system can
-		_ = folder.Close()
 	}
 	return next, nil
 }
