@@ -70,7 +70,10 @@ var errSaid = errors.New("")
 // usageError is wrong use of the command line.
 type usageError struct{ error }
 
-func main() { os.Exit(run(context.Background(), env{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])) }
+func main() {
+	keepFloor()
+	os.Exit(run(context.Background(), env{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:]))
+}
 
 // run returns the exit status: 0, 1 for what went wrong, 2 for wrong use.
 func run(ctx context.Context, e env, args []string) int {
