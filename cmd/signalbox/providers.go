@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/signalbox-llm/signalbox/router/secrets"
 )
@@ -94,12 +95,13 @@ func findAccounts(names []string, value func(string) string) (found []account) {
 	return found
 }
 
-var accountSuffix = regexp.MustCompile(`^(?:_[A-Z0-9_]*[A-Z0-9])?$`)
+// accountSuffix is compiled when there is a name that may have one: of all commands only init looks for it.
+var accountSuffix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:_[A-Z0-9_]*[A-Z0-9])?$`) })
 
 // suffixOf is what a name has behind key: "" or such as "-work". That of a file with the key in it is no account.
 func suffixOf(name, key string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, key)
-	if !ok || !accountSuffix.MatchString(rest) || strings.HasSuffix(rest, "_FILE") || strings.HasSuffix(rest, "_PATH") {
+	if !ok || !accountSuffix().MatchString(rest) || strings.HasSuffix(rest, "_FILE") || strings.HasSuffix(rest, "_PATH") {
 		return "", false
 	}
 	return strings.ToLower(strings.ReplaceAll(rest, "_", "-")), true

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,13 +16,21 @@ import (
 	"github.com/signalbox-llm/signalbox/router/secrets"
 )
 
-// variableName is what the name of an environment variable looks like. Anything else may be a key in the wrong place.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// variableName reports whether text looks like the name of an environment variable. Anything else may be a key in the wrong
+// place.
+func variableName(text string) bool {
+	for i, c := range []byte(text) {
+		if lower := c | 0x20; (lower < 'a' || lower > 'z') && c != '_' && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return text != ""
+}
 
 // variable is env("NAME"), which finds a managed secret or what .env says where the environment itself has nothing.
 func (f *functions) variable(args []string) (cty.Value, error) {
 	name := args[0]
-	if !variableName.MatchString(name) {
+	if !variableName(name) {
 		return cty.NilVal, errors.New("the argument is not the name of an environment variable")
 	}
 	if len(args) > 2 {
@@ -144,7 +151,7 @@ func referencesIn(body *hclsyntax.Body, path string) (list []Reference) {
 				return nil
 			}
 			arg, diags := call.Args[0].Value(nil)
-			if !diags.HasErrors() && arg.Type() == cty.String && arg.IsKnown() && !arg.IsNull() && variableName.MatchString(arg.AsString()) {
+			if !diags.HasErrors() && arg.Type() == cty.String && arg.IsKnown() && !arg.IsNull() && variableName(arg.AsString()) {
 				list = append(list, Reference{arg.AsString(), join(path, name), call.NameRange.Start.Line})
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // DotEnv is what a .env file says: lines of NAME=VALUE. The zero value says nothing. It prints nothing of its values.
@@ -34,7 +35,10 @@ func ReadDotEnv(path string) DotEnv {
 	return d
 }
 
-var dotEnvLine = regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
+// dotEnvLine is compiled when there is a line to read: that is a good part of a start.
+var dotEnvLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
+})
 
 // ParseDotEnv reads the text of a .env file: NAME=VALUE with or without "export" before it and quotes around the value,
 // of which double ones know \n, \r, \t, \" and \\; # begins a comment at the begin of a line and after space. The last
@@ -46,7 +50,7 @@ func ParseDotEnv(text string) DotEnv {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		parts := dotEnvLine.FindStringSubmatch(line)
+		parts := dotEnvLine().FindStringSubmatch(line)
 		if parts != nil {
 			if value, ok := dotEnvValue(parts[2]); ok {
 				d.values[parts[1]] = value

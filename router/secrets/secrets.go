@@ -14,7 +14,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -35,10 +34,15 @@ var (
 	ErrUnset = errors.New("there is no managed secret of that name")
 )
 
-var namePattern = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
-
 // ValidName reports whether a secret can have that name: capital letters, digits and _, no digit first.
-func ValidName(name string) bool { return namePattern.MatchString(name) }
+func ValidName(name string) bool {
+	for i, c := range []byte(name) {
+		if (c < 'A' || c > 'Z') && c != '_' && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // Book is what a file held when it was read. It prints nothing of its values.
 type Book struct {

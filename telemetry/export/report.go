@@ -60,8 +60,9 @@ func newReporter(log *slog.Logger, headers map[string]string) *reporter {
 	return &reporter{log: log, secrets: strings.NewReplacer(pairs...)}
 }
 
-// urls finds what may hold credentials: everything behind the host of a URL, and the user before it.
-var urls = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+`)
+// urls finds what may hold credentials: everything behind the host of a URL, and the user before it. It is compiled with the
+// first error.
+var urls = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+`) })
 
 // text is what may be logged of an error.
 func (r *reporter) text(err error) string {
@@ -70,7 +71,7 @@ func (r *reporter) text(err error) string {
 	if ue, ok := errors.AsType[*url.Error](err); ok && !strings.Contains(ue.URL, "://") {
 		s = strings.ReplaceAll(s, ue.URL, "[url]")
 	}
-	return r.secrets.Replace(urls.ReplaceAllStringFunc(s, func(raw string) string {
+	return r.secrets.Replace(urls().ReplaceAllStringFunc(s, func(raw string) string {
 		// The text around may have stuck to the URL.
 		u, err := url.Parse(strings.TrimRight(raw, ":,;.)]"))
 		if err != nil || u.Host == "" {

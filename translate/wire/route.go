@@ -2,7 +2,6 @@ package wire
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,8 +21,20 @@ type Route struct {
 	Stream bool   // Gemini only.
 }
 
-// version is a path segment that names a version of an API: v1, v4, v1beta, v1beta1, v1alpha.
-var version = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]*)?$`)
+// isVersion reports whether a path segment names a version of an API: v1, v4, v1beta, v1beta1, v1alpha.
+func isVersion(segment string) bool {
+	const digits = "0123456789"
+	number, ok := strings.CutPrefix(segment, "v")
+	stage := strings.TrimLeft(number, digits)
+	if !ok || stage == number {
+		return false
+	}
+	after, ok := strings.CutPrefix(stage, "alpha")
+	if !ok {
+		after, ok = strings.CutPrefix(stage, "beta")
+	}
+	return stage == "" || ok && strings.TrimLeft(after, digits) == ""
+}
 
 // Match tells which dialect a path belongs to, by its end: any prefix will do, and one trailing slash. It takes the
 // escaped path, as (*url.URL).EscapedPath returns it.
@@ -57,7 +68,7 @@ func geminiModel(path string) (model string, streams, ok bool) {
 		if first < 0 {
 			first = i
 		}
-		if i == 0 || version.MatchString(path[strings.LastIndexByte(path[:i], '/')+1:i]) {
+		if i == 0 || isVersion(path[strings.LastIndexByte(path[:i], '/')+1:i]) {
 			first = i
 			break
 		}
@@ -134,7 +145,7 @@ func (w *Wire) Path(op Op, model string, streams bool) string {
 func (w *Wire) JoinURL(base *url.URL, path, rawQuery string) *url.URL {
 	u := *base
 	prefix := strings.TrimRight(base.EscapedPath(), "/")
-	if !version.MatchString(prefix[strings.LastIndexByte(prefix, '/')+1:]) {
+	if !isVersion(prefix[strings.LastIndexByte(prefix, '/')+1:]) {
 		prefix += "/" + w.Version
 	}
 	u.RawPath = prefix + path

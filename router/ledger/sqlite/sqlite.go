@@ -39,7 +39,7 @@ type Store struct {
 const chunk = 32
 
 // migrations bring a file from the version that is their index to the next; user_version says how far it is.
-var migrations = [][]string{schema()}
+func migrations() [][]string { return [][]string{schema()} }
 
 // Open opens the file at path, whose ~ is the user's home, for writing. It is made if there is none, for its owner alone.
 func Open(ctx context.Context, path string) (*Store, error) {
@@ -86,8 +86,8 @@ func OpenReadOnly(ctx context.Context, path string) (*Store, error) {
 	}
 	s := &Store{db: db}
 	v, err := version(ctx, db)
-	if err == nil && v != len(migrations) {
-		err = fmt.Errorf("it is no usage store of this release (version %d, not %d)", v, len(migrations))
+	if err == nil && v != len(migrations()) {
+		err = fmt.Errorf("it is no usage store of this release (version %d, not %d)", v, len(migrations()))
 	}
 	if err != nil {
 		s.Close()
@@ -186,17 +186,17 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if v > len(migrations) {
-		return fmt.Errorf("a newer release wrote it (version %d, not %d)", v, len(migrations))
+	if v > len(migrations()) {
+		return fmt.Errorf("a newer release wrote it (version %d, not %d)", v, len(migrations()))
 	}
-	for _, steps := range migrations[v:] {
+	for _, steps := range migrations()[v:] {
 		for _, step := range steps {
 			if _, err := tx.ExecContext(ctx, step); err != nil {
 				return err
 			}
 		}
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(migrations()))); err != nil {
 		return err
 	}
 	return tx.Commit()
