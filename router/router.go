@@ -172,7 +172,9 @@ func (r *Router) Load(cfg settings.Config) error {
 		}
 	}
 	r.clients = clients
-	next.zero(context.Background())
+	if r.opts.meters != nil { // else nobody sees it, and it is a good part of a start
+		next.zero(context.Background())
+	}
 	return nil
 }
 

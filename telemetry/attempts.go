@@ -153,11 +153,11 @@ func alertedFailovers() []string {
 // Zero makes the series that an alert reads exist. Call it once a configuration, for declared targets and their usual
 // operation only: an instrument holds 2,000 sets, and each target takes nine.
 func (r *TargetRecorder) Zero(ctx context.Context) {
-	for _, k := range alertedAttempts() {
-		r.t.attempts.Add(ctx, 0, r.attempts.get(k).add...)
+	for _, s := range r.attempts.all(alertedAttempts()) {
+		r.t.attempts.Add(ctx, 0, s.add...)
 	}
-	for _, class := range alertedFailovers() {
-		r.t.failovers.Add(ctx, 0, r.failovers.get(class).add...)
+	for _, s := range r.failovers.all(alertedFailovers()) {
+		r.t.failovers.Add(ctx, 0, s.add...)
 	}
 	r.zeroCost(ctx)
 }

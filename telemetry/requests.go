@@ -92,10 +92,10 @@ func alertedRequests() []requestKey {
 // the combinations of model and wire that it can serve: an instrument holds 2,000 sets, and each combination takes ten of
 // requests. Those of affinity are three a model, whatever the wire.
 func (r *ModelRecorder) Zero(ctx context.Context) {
-	for _, k := range alertedRequests() {
-		r.t.requests.Add(ctx, 0, r.requests.get(k).requests.add...)
+	for _, s := range r.requests.all(alertedRequests()) {
+		r.t.requests.Add(ctx, 0, s.requests.add...)
 	}
-	for _, k := range alertedAffinities() {
-		r.t.affinityDecisions.Add(ctx, 0, r.affinities.get(k).add...)
+	for _, s := range r.affinities.all(alertedAffinities()) {
+		r.t.affinityDecisions.Add(ctx, 0, s.add...)
 	}
 }

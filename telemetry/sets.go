@@ -50,6 +50,24 @@ func (s *sets[K, V]) get(key K) V {
 	return s.add(key)
 }
 
+// all returns what belongs to keys, and copies the map once for all that it builds.
+func (s *sets[K, V]) all(keys []K) []V {
+	s.write.Lock()
+	defer s.write.Unlock()
+	next, list := maps.Clone(*s.known.Load()), make([]V, len(keys))
+	for i, key := range keys {
+		key = s.close(key)
+		v, ok := next[key]
+		if !ok {
+			v = s.build(key)
+			next[key] = v
+		}
+		list[i] = v
+	}
+	s.known.Store(&next)
+	return list
+}
+
 func (s *sets[K, V]) add(key K) V {
 	s.write.Lock()
 	defer s.write.Unlock()

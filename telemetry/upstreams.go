@@ -70,8 +70,8 @@ func alertedCoolings() []coolingKey {
 // Zero makes the series that an alert reads exist. Call it once a configuration.
 func (r *UpstreamRecorder) Zero(ctx context.Context) {
 	r.Active(ctx, 0)
-	for _, k := range alertedCoolings() {
-		r.t.coolings.Add(ctx, 0, r.coolings.get(k).coolings.add...)
+	for _, s := range r.coolings.all(alertedCoolings()) {
+		r.t.coolings.Add(ctx, 0, s.coolings.add...)
 	}
 }
 
