@@ -4,7 +4,8 @@
 # library, and its fuzzer fails at random when its time is up (go.dev/issue/75804). Everything else builds with any Go from go.mod's on.
 RELEASE_GO := go1.27.3
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD      := -trimpath -tags grpcnotrace -ldflags "-s -w -X main.version=$(VERSION)"
+# Functions begin every 16 bytes, as compilers of C have them: at Go's 32 the binary is 1 % larger, and so is what of it is in RAM.
+BUILD      := -trimpath -tags grpcnotrace -ldflags "-s -w -funcalign=16 -X main.version=$(VERSION)"
 IMAGE      ?= signalbox:$(VERSION)
 
 # Where a sidecar is: `make up` publishes it there, `make smoke` looks for it there. CONFIG is its configuration.

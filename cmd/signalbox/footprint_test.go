@@ -31,7 +31,7 @@ func TestFootprint(t *testing.T) {
 	const mostTime, mostMemory, mostSize, starts = 100 * time.Millisecond, 22 << 20, 27_500_000, 3
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "signalbox")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -funcalign=16", "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // all as in `make release`
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
