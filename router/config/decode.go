@@ -42,7 +42,8 @@ type field struct {
 func reflectOf(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
 
 // fieldsOf lists the tagged fields of a struct and of those squashed into it.
-func fieldsOf(v reflect.Value) (list []field) {
+func fieldsOf(v reflect.Value) []field {
+	list := make([]field, 0, v.NumField())
 	for i := range v.NumField() {
 		tag, ok := v.Type().Field(i).Tag.Lookup("hcl")
 		if !ok {
@@ -78,9 +79,9 @@ func labelsOf(t reflect.Type) (labels []string) {
 	if t.Kind() != reflect.Struct {
 		t = t.Elem()
 	}
-	for _, f := range fieldsOf(reflect.New(t).Elem()) {
-		if f.kind == "label" {
-			labels = append(labels, f.name)
+	for f := range t.Fields() {
+		if name, ok := strings.CutSuffix(f.Tag.Get("hcl"), ",label"); ok {
+			labels = append(labels, name)
 		}
 	}
 	return labels
