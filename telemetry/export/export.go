@@ -214,7 +214,7 @@ func (p *Providers) startLogs(ctx context.Context, c Config, w wanted, res *reso
 	// Keys are ours, and no two of a record are the same: looking for that took a third of a record's time.
 	options := []sdklog.LoggerProviderOption{sdklog.WithResource(res), sdklog.WithAllowKeyDuplication()}
 	for _, e := range exporters {
-		options = append(options, sdklog.WithProcessor(sdklog.NewBatchProcessor(portions{e})))
+		options = append(options, sdklog.WithProcessor(newLate(e)))
 	}
 	lp := sdklog.NewLoggerProvider(options...)
 	p.Logger, p.ends = lp, append(p.ends, lp.Shutdown)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
@@ -37,6 +38,25 @@ func (p portions) Export(ctx context.Context, records []sdklog.Record) error {
 	}
 	return errors.Join(append(errs, p.Exporter.Export(ctx, records[from:]))...)
 }
+
+// late makes its batch processor for the first record: the queue is 1.3 MB, which a start would wait for.
+type late func() *sdklog.BatchProcessor
+
+func newLate(e sdklog.Exporter) late {
+	return sync.OnceValue(func() *sdklog.BatchProcessor { return sdklog.NewBatchProcessor(portions{e}) })
+}
+
+// Enabled implements sdklog.Processor.
+func (late) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
+
+// OnEmit implements sdklog.Processor.
+func (l late) OnEmit(ctx context.Context, r *sdklog.Record) error { return l().OnEmit(ctx, r) }
+
+// Shutdown implements sdklog.Processor.
+func (l late) Shutdown(ctx context.Context) error { return l().Shutdown(ctx) }
+
+// ForceFlush implements sdklog.Processor.
+func (l late) ForceFlush(ctx context.Context) error { return l().ForceFlush(ctx) }
 
 // LogHandler wraps the handler that writes to stderr: lines get the ids of the context's span, and those that base lets
 // through are exported as well, if logs are.
@@ -88,6 +108,7 @@ func (h handler) WithGroup(name string) slog.Handler {
 }
 
 var (
-	_ slog.Handler    = handler{}
-	_ sdklog.Exporter = portions{}
+	_ slog.Handler     = handler{}
+	_ sdklog.Exporter  = portions{}
+	_ sdklog.Processor = late(nil)
 )
