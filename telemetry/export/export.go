@@ -53,6 +53,8 @@ type Config struct {
 	SpanExporters []sdktrace.SpanExporter // besides OTLP
 	Readers       []sdkmetric.Reader      // besides OTLP
 	LogExporters  []sdklog.Exporter       // besides OTLP
+
+	packer *packer // of all exporters
 }
 
 // Providers is where tracers, meters and loggers come from. Make them with Start, and end them with Shutdown.
@@ -88,7 +90,7 @@ func Start(ctx context.Context, c Config, log *slog.Logger) (*Providers, error) 
 		log.InfoContext(ctx, "telemetry is off: no OTLP endpoint is configured")
 		return p, nil
 	}
-	p.Enabled = true
+	p.Enabled, c.packer = true, new(packer)
 	if err := p.start(ctx, c, w); err != nil {
 		_ = p.Shutdown(ctx)
 		return nil, p.report.clean(err)

@@ -35,7 +35,7 @@ func unzip(r *http.Request) ([]byte, error) {
 
 // Whatever is sent at the same time, each request has its own body, also when it is asked for again, and stays as it was.
 func TestZipperKeepsBodiesApart(t *testing.T) {
-	z := receiver{gzip: true}.zipping(traces).Transport.(*zipper)
+	z := receiver{gzip: true, packer: new(packer)}.zipping(traces).Transport.(*zipper)
 	z.base = transport(func(r *http.Request) (*http.Response, error) {
 		first, err := unzip(r)
 		if err != nil {

@@ -74,10 +74,11 @@ type receiver struct {
 	url     string // empty: left to the variables
 	headers map[string]string
 	gzip    bool // false: left to the variables
+	packer  *packer
 }
 
 func (c Config) receiver(signal string) (receiver, error) {
-	r := receiver{headers: c.Headers, gzip: either(signal, "COMPRESSION") == ""}
+	r := receiver{headers: c.Headers, gzip: either(signal, "COMPRESSION") == "", packer: c.packer}
 	switch protocol := cmp.Or(c.Protocol, either(signal, "PROTOCOL"), protocolHTTP); protocol {
 	case protocolHTTP:
 	case protocolGRPC:
@@ -142,8 +143,12 @@ func (c Config) metricExporter(ctx context.Context) (sdkmetric.Exporter, error) 
 		return otlpmetricgrpc.New(ctx, options(r, otlpmetricgrpc.WithEndpointURL, otlpmetricgrpc.WithHeaders,
 			otlpmetricgrpc.WithCompressor("gzip"))...)
 	}
-	return otlpmetrichttp.New(ctx, options(r, otlpmetrichttp.WithEndpointURL, otlpmetrichttp.WithHeaders,
-		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression))...)
+	list := options(r, otlpmetrichttp.WithEndpointURL, otlpmetrichttp.WithHeaders,
+		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression))
+	if c := r.zipping(metrics); c != nil {
+		list = append(list, otlpmetrichttp.WithCompression(otlpmetrichttp.NoCompression), otlpmetrichttp.WithHTTPClient(c))
+	}
+	return otlpmetrichttp.New(ctx, list...)
 }
 
 func (c Config) logExporter(ctx context.Context) (sdklog.Exporter, error) {
