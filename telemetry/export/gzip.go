@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -54,9 +55,22 @@ func (r receiver) zipping(signal string) *http.Client {
 	return &http.Client{Transport: z, Timeout: limit}
 }
 
+// bodyKey is under which a context has what a zipper sends in place of the request's own body.
+type bodyKey struct{}
+
+// withBody has a zipper send text, which must stay as it is until then.
+func withBody(ctx context.Context, text []byte) context.Context {
+	return context.WithValue(ctx, bodyKey{}, text)
+}
+
 // RoundTrip implements http.RoundTripper.
 func (z *zipper) RoundTrip(r *http.Request) (*http.Response, error) {
-	packed, err := z.pack(r.Body)
+	defer r.Body.Close()
+	body := io.Reader(r.Body)
+	if text, ok := r.Context().Value(bodyKey{}).([]byte); ok {
+		body = bytes.NewReader(text)
+	}
+	packed, err := z.pack(body)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +83,7 @@ func (z *zipper) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // pack returns a copy, since a connection may read a body even after its answer came.
-func (p *packer) pack(body io.ReadCloser) ([]byte, error) {
-	defer body.Close()
+func (p *packer) pack(body io.Reader) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.zip == nil {

@@ -161,8 +161,10 @@ func (c Config) logExporter(ctx context.Context) (sdklog.Exporter, error) {
 			otlploggrpc.WithCompressor("gzip"))...)
 	}
 	list := options(r, otlploghttp.WithEndpointURL, otlploghttp.WithHeaders, otlploghttp.WithCompression(otlploghttp.GzipCompression))
-	if c := r.zipping(logs); c != nil {
-		list = append(list, otlploghttp.WithCompression(otlploghttp.NoCompression), otlploghttp.WithHTTPClient(c))
+	client := r.zipping(logs)
+	if client == nil {
+		return otlploghttp.New(ctx, list...)
 	}
-	return otlploghttp.New(ctx, list...)
+	e, err := otlploghttp.New(ctx, append(list, otlploghttp.WithCompression(otlploghttp.NoCompression), otlploghttp.WithHTTPClient(client))...)
+	return &logExporter{Exporter: e}, err
 }

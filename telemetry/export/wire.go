@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers of OTLP 1.11, trace.proto and common.proto.
+// Field numbers of OTLP 1.11, trace.proto, common.proto and resource.proto; those of logs.proto are beside what writes them.
 const (
 	spanTraceID, spanID, spanState, spanParent, spanName, spanKind, spanStart, spanEnd       = 1, 2, 3, 4, 5, 6, 7, 8
 	spanAttributes, spanAttributesLost, spanEvents, spanEventsLost, spanLinks, spanLinksLost = 9, 10, 11, 12, 13, 14
@@ -32,6 +32,7 @@ const (
 
 	listItem                            = 1
 	resourceAttributes, scopeAttributes = 1, 3
+	scopeName, scopeVersion             = 1, 2
 )
 
 // appendSpan adds the fields of an OTLP span to b, straight from what the SDK holds: messages made of objects first would
@@ -126,13 +127,16 @@ func appendFlags(b []byte, field protowire.Number, f trace.TraceFlags, other tra
 
 func appendPairs(b []byte, field protowire.Number, attrs []attribute.KeyValue) []byte {
 	for i := range attrs {
-		var pair, value int
-		b, pair = open(b, field)
-		b = appendText(b, pairKey, string(attrs[i].Key))
-		b, value = open(b, pairValue)
-		b = shut(shut(appendValue(b, attrs[i].Value), value), pair)
+		b = appendPair(b, field, &attrs[i])
 	}
 	return b
+}
+
+func appendPair(b []byte, field protowire.Number, a *attribute.KeyValue) []byte {
+	b, pair := open(b, field)
+	b = appendText(b, pairKey, string(a.Key))
+	b, value := open(b, pairValue)
+	return shut(shut(appendValue(b, a.Value), value), pair)
 }
 
 func appendValue(b []byte, v attribute.Value) []byte {
