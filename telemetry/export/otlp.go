@@ -125,13 +125,14 @@ func (c Config) spanExporter(ctx context.Context) (sdktrace.SpanExporter, error)
 	}
 	if r.grpc {
 		return newSpanExporter(ctx, otlptracegrpc.NewClient(options(r, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithHeaders,
-			otlptracegrpc.WithCompressor("gzip"))...))
+			otlptracegrpc.WithCompressor("gzip"))...), false)
 	}
 	list := options(r, otlptracehttp.WithEndpointURL, otlptracehttp.WithHeaders, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
-	if c := r.zipping(traces); c != nil {
-		list = append(list, otlptracehttp.WithCompression(otlptracehttp.NoCompression), otlptracehttp.WithHTTPClient(c))
+	client := r.zipping(traces)
+	if client != nil {
+		list = append(list, otlptracehttp.WithCompression(otlptracehttp.NoCompression), otlptracehttp.WithHTTPClient(client))
 	}
-	return newSpanExporter(ctx, otlptracehttp.NewClient(list...))
+	return newSpanExporter(ctx, otlptracehttp.NewClient(list...), client != nil)
 }
 
 func (c Config) metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {

@@ -3,14 +3,17 @@ package export
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // keptBytes is how much of a batch's text is kept for the next one: more than a full batch takes, unless contents are odd.
@@ -36,6 +39,9 @@ type spanExporter struct {
 	spans  []*tracepb.Span // as many as the largest batch had
 	text   []byte          // of all spans of a batch
 	ends   []int           // where each span ends in text
+
+	zipped bool   // client is over a zipper, which takes what is written already
+	body   []byte // for the zipper
 }
 
 // spanScope holds the spans of one tracer. There are as many as a program has, so they are never forgotten.
@@ -44,9 +50,9 @@ type spanScope struct {
 	spans *tracepb.ScopeSpans
 }
 
-// newSpanExporter starts client.
-func newSpanExporter(ctx context.Context, client uploader) (*spanExporter, error) {
-	return &spanExporter{client: client}, client.Start(ctx)
+// newSpanExporter starts client; zipped tells that it sends through a zipper.
+func newSpanExporter(ctx context.Context, client uploader, zipped bool) (*spanExporter, error) {
+	return &spanExporter{client: client, zipped: zipped}, client.Start(ctx)
 }
 
 // ExportSpans implements sdktrace.SpanExporter. All spans are of one provider, so they have one resource.
@@ -64,12 +70,12 @@ func (e *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 			e.all.ScopeSpans = append(e.all.ScopeSpans, s.spans)
 		}
 	}
-	err := e.client.UploadTraces(ctx, []*tracepb.ResourceSpans{e.all})
+	err := e.upload(ctx, len(spans))
 	for _, s := range e.scopes {
 		s.spans.Spans = s.spans.Spans[:0]
 	}
 	if cap(e.text) > keptBytes {
-		e.text = nil
+		e.text, e.body = nil, nil
 		clear(e.spans)
 		e.spans = e.spans[:0]
 	}
@@ -77,6 +83,21 @@ func (e *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 		return fmt.Errorf("exporting spans: %w", err)
 	}
 	return nil
+}
+
+// upload sends all. A client makes a new body for each batch; a zipper is given one that is kept, and the client counts empty
+// spans.
+func (e *spanExporter) upload(ctx context.Context, count int) (err error) {
+	all := []*tracepb.ResourceSpans{e.all}
+	if !e.zipped {
+		return e.client.UploadTraces(ctx, all)
+	}
+	e.body, err = proto.MarshalOptions{}.MarshalAppend(e.body[:0], &collectortrace.ExportTraceServiceRequest{ResourceSpans: all})
+	if err != nil {
+		return err
+	}
+	blank := []*tracepb.ScopeSpans{{Spans: slices.Repeat([]*tracepb.Span{{}}, count)}}
+	return e.client.UploadTraces(withBody(ctx, e.body), []*tracepb.ResourceSpans{{ScopeSpans: blank}})
 }
 
 // encode writes the spans and gives each one to its scope.

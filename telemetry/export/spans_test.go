@@ -24,13 +24,26 @@ import (
 	"pgregory.net/rapid"
 )
 
-// marshalled is an uploader that keeps the bytes that would be sent.
-type marshalled struct{ sent []byte }
+// marshalled is an uploader that keeps the bytes that would be sent, and how many spans were counted.
+type marshalled struct {
+	sent    []byte
+	counted int
+}
 
 func (*marshalled) Start(context.Context) error { return nil }
 func (*marshalled) Stop(context.Context) error  { return nil }
 
-func (m *marshalled) UploadTraces(_ context.Context, rs []*tracepb.ResourceSpans) (err error) {
+func (m *marshalled) UploadTraces(ctx context.Context, rs []*tracepb.ResourceSpans) (err error) {
+	m.counted = 0
+	for _, r := range rs {
+		for _, s := range r.ScopeSpans {
+			m.counted += len(s.Spans)
+		}
+	}
+	if text, ok := ctx.Value(bodyKey{}).([]byte); ok {
+		m.sent = text
+		return nil
+	}
 	m.sent, err = proto.Marshal(&collectortrace.ExportTraceServiceRequest{ResourceSpans: rs})
 	return err
 }
@@ -127,7 +140,7 @@ func TestSpansAreWhatTheyWere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := newSpanExporter(context.Background(), &ours)
+		got, err := newSpanExporter(context.Background(), &ours, rapid.Bool().Draw(t, "zipped"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,6 +158,9 @@ func TestSpansAreWhatTheyWere(t *testing.T) {
 			if err := got.ExportSpans(context.Background(), stubs.Snapshots()); err != nil {
 				t.Fatal(err)
 			}
+			if theirs.counted != ours.counted {
+				t.Fatalf("%d spans are counted, want %d", ours.counted, theirs.counted)
+			}
 			if a, b := theirs.received(t), ours.received(t); !proto.Equal(a, b) { // which is much faster than a look for differences
 				t.Fatalf("a receiver reads (-theirs +ours):\n%s", cmp.Diff(a, b, protocmp.Transform()))
 			}
@@ -155,7 +171,7 @@ func TestSpansAreWhatTheyWere(t *testing.T) {
 // A client may send any bytes, and they may be in an attribute.
 func TestTextThatIsNoUTF8(t *testing.T) {
 	var sent marshalled
-	e, _ := newSpanExporter(t.Context(), &sent)
+	e, _ := newSpanExporter(t.Context(), &sent, false)
 	s := tracetest.SpanStub{Name: "a\xffb", Attributes: []attribute.KeyValue{attribute.String("k\xff", "v\xff")}}
 	if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{s}.Snapshots()); err != nil {
 		t.Fatal(err)
@@ -170,19 +186,19 @@ func TestTextThatIsNoUTF8(t *testing.T) {
 }
 
 func TestLargeBatchesAreNotKept(t *testing.T) {
-	e, _ := newSpanExporter(t.Context(), &marshalled{})
+	e, _ := newSpanExporter(t.Context(), &marshalled{}, true)
 	large := tracetest.SpanStub{Attributes: []attribute.KeyValue{attribute.String("k", strings.Repeat("x", keptBytes))}}
 	if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{large}.Snapshots()); err != nil {
 		t.Fatal(err)
 	}
-	if cap(e.text) > keptBytes || len(e.spans) > 0 {
+	if cap(e.text) > keptBytes || cap(e.body) > keptBytes || len(e.spans) > 0 {
 		t.Errorf("%d bytes and %d spans are kept", cap(e.text), len(e.spans))
 	}
 }
 
 // Encoding a batch of a usual kind allocates nothing for its spans; the SDK copies a span's attributes as it hands them out.
 func TestEncodingAllocatesNothing(t *testing.T) {
-	e, _ := newSpanExporter(t.Context(), &marshalled{})
+	e, _ := newSpanExporter(t.Context(), &marshalled{}, true)
 	var stubs tracetest.SpanStubs
 	for range 64 {
 		stubs = append(stubs, tracetest.SpanStub{Name: "route opus", Attributes: []attribute.KeyValue{
