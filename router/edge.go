@@ -31,7 +31,10 @@ type visitKey struct{}
 // edge builds the handler around the engine. An answer that must not end cleanly is aborted out here: a panic that
 // passed through the instrumentation would cost the span its route and status.
 func (r *Router) edge() http.Handler {
-	traced := r.instrumented(http.HandlerFunc(r.guarded))
+	engine := http.HandlerFunc(r.guarded)
+	joined := r.instrumented(engine)
+	// Asked by a function whether a caller is trusted, the instrumentation would copy each request.
+	apart := r.instrumented(engine, otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		upstream, path := pinnedPath(req.URL.EscapedPath())
 		route, ok := wire.Match(path)
@@ -41,7 +44,11 @@ func (r *Router) edge() http.Handler {
 		}
 		v := &visit{route: route, upstream: upstream, raw: w}
 		req = req.WithContext(context.WithValue(req.Context(), visitKey{}, v))
-		req.Pattern = req.Method + " " + route.Wire.Template(route.Op) // before the span begins: http.route is read then
+		req.Pattern = req.Method + " " + route.Wire.Template(route.Op) // before the span begins: http.route is read then, and its name is this
+		traced := apart
+		if r.snap.Load().trusted() {
+			traced = joined
+		}
 		traced.ServeHTTP(w, req)
 		if v.aborted {
 			panic(http.ErrAbortHandler)
@@ -50,7 +57,7 @@ func (r *Router) edge() http.Handler {
 }
 
 // instrumented puts the HTTP instrumentation around a handler, unless nobody listens.
-func (r *Router) instrumented(h http.Handler) http.Handler {
+func (r *Router) instrumented(h http.Handler, more ...otelhttp.Option) http.Handler {
 	tracers, meters := r.opts.tracers, r.opts.meters
 	switch {
 	case tracers == nil && meters == nil:
@@ -60,16 +67,12 @@ func (r *Router) instrumented(h http.Handler) http.Handler {
 	case meters == nil:
 		meters = noopmetric.NewMeterProvider()
 	}
-	return otelhttp.NewHandler(h, "",
+	return otelhttp.NewHandler(h, "", append(more,
 		otelhttp.WithTracerProvider(tracers), otelhttp.WithMeterProvider(meters),
 		otelhttp.WithPropagators(propagator),
 		otelhttp.WithServerName(r.snap.Load().cfg.Server.Listen), // or whatever a client writes into Host would be a label
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return !r.snap.Load().trusted() }),
-		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string {
-			v, _ := req.Context().Value(visitKey{}).(*visit)
-			return req.Method + " " + v.route.Wire.Template(v.route.Op)
-		}),
-	)
+		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string { return req.Pattern }),
+	)...)
 }
 
 // nobody is what a path names that means to name an upstream and does not: no upstream has a slash in its name.

@@ -80,7 +80,7 @@ func (h handler) Enabled(ctx context.Context, level slog.Level) bool {
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	var err error
 	if h.bridge != nil {
-		err = h.bridge.Handle(ctx, r.Clone())
+		err = h.bridge.Handle(ctx, r)
 	}
 	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
 		r = r.Clone()
