@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/signalbox-llm/signalbox/cmd/internal/heap"
 )
 
 // version is set by the linker for releases.
@@ -71,7 +73,7 @@ var errSaid = errors.New("")
 type usageError struct{ error }
 
 func main() {
-	keepFloor()
+	heap.KeepFloor()
 	os.Exit(run(context.Background(), env{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:]))
 }
 

@@ -12,7 +12,6 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"signalbox": func() { os.Exit(run(context.Background(), env{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])) },
-		"churn":     churn,
 	})
 }
 

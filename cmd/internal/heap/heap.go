@@ -1,4 +1,5 @@
-package main
+// Package heap says when the process collects its garbage. It must not know what the process does.
+package heap
 
 import (
 	"os"
@@ -9,16 +10,16 @@ import (
 
 // Go collects garbage whenever the heap has doubled. A router's live heap is a few MB and its requests leave tens of KB
 // each, so that would be dozens of times a second, a fifth of all processor time. So there is a floor: no collection
-// before the heap has heapFloor bytes. Where more is alive, as with a thousand streams, the heap may grow by leastGrowth.
+// before the heap has floor bytes. Where more is alive, as with a thousand streams, the heap may grow by leastGrowth.
 const (
-	heapFloor   = 48 << 20
+	floor       = 48 << 20
 	leastGrowth = 50      // per cent
 	emptyHeap   = 4 << 20 // what GOGC=100 stands for where nothing is alive
 )
 
-// keepFloor holds the floor for as long as the process lives, unless whoever started it has chosen with GOGC. GOMEMLIMIT
-// goes before the floor in any case.
-func keepFloor() {
+// KeepFloor keeps the process from collecting before its heap has 48 MB, for as long as it lives, unless whoever started
+// it has chosen with GOGC. GOMEMLIMIT goes before the floor in any case.
+func KeepFloor() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -46,8 +47,8 @@ func afterCollection(now int) {
 // growth returns by how many per cent the heap may grow if live bytes of it are in use, for GOGC, which is a share of all
 // that is looked through: live, stacks, globals. Steps of 25 keep it from changing each time.
 func growth(live, all uint64) int {
-	if live >= heapFloor {
+	if live >= floor {
 		return leastGrowth
 	}
-	return max(leastGrowth, int((heapFloor-live)*100/max(all, emptyHeap))/25*25)
+	return max(leastGrowth, int((floor-live)*100/max(all, emptyHeap))/25*25)
 }

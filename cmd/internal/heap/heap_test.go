@@ -1,4 +1,4 @@
-package main
+package heap
 
 import (
 	"fmt"
@@ -7,20 +7,31 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// TestMain lets the script start a process that leaves garbage.
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"churn": churn}) }
+
+func TestFloor(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{Dir: "testdata"})
+}
+
 func TestGrowth(t *testing.T) {
+	t.Parallel()
 	const mb = 1 << 20
 	for _, c := range []struct {
 		live, all uint64
 		want      int
 	}{
-		{0, 0, heapFloor * 100 / emptyHeap},
-		{1 * mb, 1 * mb, (heapFloor - 1*mb) * 100 / emptyHeap / 25 * 25}, // Go takes no heap for smaller than emptyHeap
-		{heapFloor / 2, heapFloor / 2, 100},
-		{heapFloor / 2, heapFloor, leastGrowth}, // stacks grow with it
-		{heapFloor, heapFloor, leastGrowth},
-		{100 * heapFloor, 110 * heapFloor, leastGrowth},
+		{0, 0, floor * 100 / emptyHeap},
+		{1 * mb, 1 * mb, (floor - 1*mb) * 100 / emptyHeap / 25 * 25}, // Go takes no heap for smaller than emptyHeap
+		{floor / 2, floor / 2, 100},
+		{floor / 2, floor, leastGrowth}, // stacks grow with it
+		{floor, floor, leastGrowth},
+		{100 * floor, 110 * floor, leastGrowth},
 	} {
 		if got := growth(c.live, c.all); got != c.want {
 			t.Errorf("growth(%d, %d) = %d, want %d", c.live, c.all, got, c.want)
@@ -28,19 +39,19 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// churn is a process of its own for the script heap_floor: it says how often it was collected while it left a lot of
+// churn is a process of its own for the script floor: it says how often it was collected while it left a lot of
 // garbage, and what growth it has once a lot is alive.
 func churn() {
 	const megabytes = 512
-	keepFloor()
+	KeepFloor()
 	for range megabytes {
 		sink = make([]byte, 1<<20)
 	}
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	most := uint32(megabytes * (1 << 20) / heapFloor * 3 / 2)
+	most := uint32(megabytes * (1 << 20) / floor * 3 / 2)
 	fmt.Printf("few collections: %v\n", stats.NumGC <= most)
-	sink = make([]byte, heapFloor)
+	sink = make([]byte, floor)
 	now := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	for range 100 {
 		runtime.GC()
