@@ -13,7 +13,6 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -62,7 +61,6 @@ func serve(ctx context.Context, e env, args []string) error {
 	if err := s.start(ctx, path); err != nil {
 		return err
 	}
-	s.ended.Go(debug.FreeOSMemory) // what starting took
 	s.watch(ctx)
 	select {
 	case <-ctx.Done():
