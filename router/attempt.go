@@ -288,6 +288,7 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	var ans *upstream.Answer
 	var err error
 	x.await(func() { ans, err = a.t.client.Do(a.ctx, call, a.watch) })
+	call.Segments = nil // the answer keeps the call
 	a.retries.endWait(x.r.opts.now())
 	return ans, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-llm/signalbox/router/verdict"
 	"github.com/signalbox-llm/signalbox/telemetry"
 	"github.com/signalbox-llm/signalbox/translate"
+	"github.com/signalbox-llm/signalbox/translate/peek"
 )
 
 // commit sends headers, what is held and what comes behind it. From here on nothing may be tried again.
@@ -30,10 +31,24 @@ func (a *attempt) commit(out []byte) error {
 	var err error
 	x.await(func() { err = x.emitAnswer(a.ans, out) })
 	a.ans.held = nil
+	if a.ans.stream {
+		a.letGo()
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil
+}
+
+// letGo gives back what only another try would need, since the answer may take many minutes.
+func (a *attempt) letGo() {
+	x := a.x
+	a.request, a.object = nil, nil
+	x.object, x.overlay, x.edits = peek.Object{}, peek.Overlay{}, nil
+	if a.tr == nil { // a translation may point into it
+		x.body.release()
+		x.body = nil
+	}
 }
 
 // emitAnswer writes an answer's status, headers, what is held of its body, and of a stream what comes behind it.

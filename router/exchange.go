@@ -58,6 +58,7 @@ type exchange struct {
 	blocks    []*health.Block // what held each target of the plan off when it was made
 	pins      []pinned        // what is remembered of the session, by model
 	confined  confinement
+	sticky    bool // it follows pins
 	continues bool // it goes on from a response that an upstream issued
 	cooling   int  // targets of the plan that may not be tried
 	held      []held

@@ -48,7 +48,7 @@ func (x *exchange) prefer(m *member, targets []*target, blocks []health.Block, o
 	}
 	strict := x.snap.cfg.Affinity.Mode == "strict"
 	p, at := pinned{member: m, key: x.pinKey(m)}, -1
-	if x.sticks() {
+	if x.sticky {
 		p.target, p.state = x.r.opts.pins.Pin(now, p.key)
 	}
 	if p.state == affinity.Pinned {
@@ -75,7 +75,7 @@ func (x *exchange) prefer(m *member, targets []*target, blocks []health.Block, o
 
 // home is the member of a preset that a session has to be kept to, -1 if there is none.
 func (x *exchange) home(now time.Time) int {
-	if !x.model.draws || x.session.ID == "" || x.upstream != "" || !x.sticks() {
+	if !x.model.draws || x.session.ID == "" || x.upstream != "" || !x.sticky {
 		return -1
 	}
 	t, state := x.r.opts.pins.Pin(now, x.homeKey())
@@ -208,7 +208,7 @@ func (x *exchange) remember(a *attempt) {
 	case x.continues:
 		rec.Affinity(x.ctx, telemetry.AffinityResponse, telemetry.ResultNone)
 		x.settleAt(a, p, t, now)
-	case p == nil || p.warm == nil && !x.sticks():
+	case p == nil || p.warm == nil && !x.sticky:
 		rec.Affinity(x.ctx, telemetry.AffinityNone, telemetry.ResultNone)
 		x.settleAt(a, p, t, now)
 	case x.session.Kind.Speaks():

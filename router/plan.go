@@ -86,6 +86,7 @@ func (x *exchange) choose(now time.Time) {
 	req := strategy.Request{Key: x.session.String(), Now: now, Stream: x.streaming, Random: x.r.opts.random}
 	x.plan, x.blocks = make([]*target, 0, n), make([]*health.Block, 0, n)
 	issuer := x.issuer()
+	x.sticky = x.sticks()
 	if len(x.model.members) == 1 {
 		x.rank(&c, x.model.members[0], &req)
 	} else {

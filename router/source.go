@@ -16,7 +16,7 @@ import (
 
 // Bytes are read a little at a time until there are more: a thousand idle streams hold no more than they need.
 const (
-	smallSize = 4 << 10
+	smallSize = 2 << 10
 	largeSize = 32 << 10
 )
 
@@ -94,7 +94,7 @@ func (s *source) room() []byte {
 	switch {
 	case large == nil && s.filled:
 		s.large, _ = larges.Get().(*[largeSize]byte)
-	case large != nil && len(kept)+s.last < smallSize/8:
+	case large != nil && len(kept)+s.last < smallSize/4:
 		s.large = nil
 	}
 	buf := s.small[:]

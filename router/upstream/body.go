@@ -23,7 +23,11 @@ type payload struct {
 
 // release gives up one reference; the last one frees the segments.
 func (p *payload) release() {
-	if p.refs.Add(-1) == 0 && p.done != nil {
+	if p.refs.Add(-1) > 0 {
+		return
+	}
+	p.segments = nil // an answer that is read for long keeps the dispatch
+	if p.done != nil {
 		p.done()
 	}
 }
@@ -110,8 +114,8 @@ func (r *reader) lend() (all net.Buffers, done func()) {
 }
 
 // joined is up to which size, in bytes, a body is copied to leave in one write with its headers: a second write, and the
-// upstream's second read, cost more than the copy.
-const joined = 8 << 10
+// upstream's second read, cost more than the copy. More would not fit into the connection's buffer beside them.
+const joined = bufferSize * 3 / 4
 
 // direct is a request body as net/http gets it. What the instrumentation has put around the reader counts its bytes.
 type direct struct {

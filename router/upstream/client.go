@@ -141,9 +141,9 @@ func newTransport(cfg Config) *http.Transport {
 	return t
 }
 
-// bufferSize of each direction of a connection: most requests leave in one write, most bursts of events come in one read, and
-// a thousand open streams still cost 32 MB.
-const bufferSize = 16 << 10
+// bufferSize of each direction of a connection. Large bodies leave past the buffer, and long bursts come in past it; what
+// remains is the memory that a waiting stream holds.
+const bufferSize = 4 << 10
 
 // spanName is the method and the route the dispatch names: constants, never the path of the URL.
 func spanName(_ string, r *http.Request) string {
