@@ -1,6 +1,9 @@
 package router_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -43,6 +46,54 @@ func TestBurstOfChunks(t *testing.T) {
 			t.Logf("%d bytes allocated for %d chunks, %d for %d in %d writes", few, short, many, long, writes)
 			if many > few+more || writes > long/20 {
 				t.Errorf("%d bytes allocated for %d chunks, want at most %d; %d writes, want at most %d", many, long, few+more, writes, long/20)
+			}
+		})
+	}
+}
+
+// heldWriter is a client that looks, at its third flush, at what the process holds.
+type heldWriter struct {
+	*sinkWriter
+	held uint64
+}
+
+func (w *heldWriter) Flush() {
+	if w.flushes == 2 {
+		w.held = inUse()
+	}
+	w.sinkWriter.Flush()
+}
+
+// inUse is the memory of what can still be reached, the pools emptied.
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A stream that is the client's holds nothing of the request that only another try would need.
+func TestStreamHoldsNoRequest(t *testing.T) {
+	const size, most = 8 << 20, 1 << 20
+	for _, c := range wireCases {
+		t.Run(c.name, func(t *testing.T) {
+			p := c.peer(t)
+			p.count.Store(4)
+			h := benchEngine(t, true, true, c.wire, p).Handler()
+			ask := padded(routertest.NewRequest(c.wire, "small", true), size)
+			serveOnce(t, h, ask, p.shown) // connections and histograms get their size
+			drain(p.shown)
+			req := httptest.NewRequest(http.MethodPost, ask.Path, strings.NewReader(ask.Body))
+			req.Header = ask.Header.Clone()
+			w := &heldWriter{sinkWriter: &sinkWriter{header: http.Header{}, shown: p.shown}}
+			before := inUse()
+			h.ServeHTTP(w, req)
+			if w.status != http.StatusOK || w.held == 0 {
+				t.Fatalf("status %d after %d flushes", w.status, w.flushes)
+			}
+			if w.held > before+most {
+				t.Errorf("%d bytes are held in the middle of the stream, want at most %d for a request of %d", w.held-before, most, len(ask.Body))
 			}
 		})
 	}

@@ -138,7 +138,7 @@ func (x *exchange) open() {
 // nil do nothing.
 type notes struct{ list []attribute.KeyValue }
 
-var notePool = sync.Pool{New: func() any { return &notes{make([]attribute.KeyValue, 0, 40)} }}
+var notePool = sync.Pool{New: func() any { return &notes{make([]attribute.KeyValue, 0, 28)} }}
 
 func newNotes(span trace.Span) *notes {
 	if !span.IsRecording() {

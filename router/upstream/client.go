@@ -113,7 +113,7 @@ func newTransport(cfg Config) *http.Transport {
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		ReadBufferSize:        bufferSize,
+		ReadBufferSize:        readSize,
 		WriteBufferSize:       bufferSize,
 		// An HTTP/2 connection that died silently would be used for every request until TCP gives up after a quarter of an
 		// hour (golang/go#36026). The ping finds it within 30 s, before a first byte is given up.
@@ -141,9 +141,12 @@ func newTransport(cfg Config) *http.Transport {
 	return t
 }
 
-// bufferSize of each direction of a connection. Large bodies leave past the buffer, and long bursts come in past it; what
-// remains is the memory that a waiting stream holds.
-const bufferSize = 4 << 10
+// The buffers of a connection. Large bodies leave past the one; the other takes a burst of events in few reads, each of which
+// is a write to the client. A stream that waits holds both.
+const (
+	bufferSize = 4 << 10
+	readSize   = 8 << 10
+)
 
 // spanName is the method and the route the dispatch names: constants, never the path of the URL.
 func spanName(_ string, r *http.Request) string {
