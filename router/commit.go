@@ -45,10 +45,8 @@ func (a *attempt) letGo() {
 	x := a.x
 	a.request, a.object = nil, nil
 	x.object, x.overlay, x.edits = peek.Object{}, peek.Overlay{}, nil
-	if a.tr == nil { // a translation may point into it
-		x.body.release()
-		x.body = nil
-	}
+	x.body.release()
+	x.body = nil
 }
 
 // emitAnswer writes an answer's status, headers, what is held of its body, and of a stream what comes behind it.

@@ -26,7 +26,8 @@ type Pair struct {
 // Translation is one attempt of one exchange. It belongs to one goroutine.
 type Translation interface {
 	// Request turns the client's request into the upstream's. Layers, such as the target's model, are applied to what comes
-	// out. The error says why the body cannot be read as the client's dialect; its text is meant for the client.
+	// out. The error says why the body cannot be read as the client's dialect; its text is meant for the client. Nothing points
+	// into the body once Request has returned.
 	Request(body []byte) ([]byte, error)
 
 	// Response turns a whole answer of the upstream into the client's dialect. The error means that it is no such answer.
