@@ -256,7 +256,7 @@ func (x *exchange) sessionOf() session.Key {
 	}
 	a := &x.snap.cfg.Affinity
 	q := session.Request{
-		Given: given, Header: x.req.Header.Get, Src: x.body.bytes, Body: &x.object, Wire: string(x.route.Wire.Name), Model: x.asked,
+		Given: given, Header: x.req.Header, Src: x.body.bytes, Body: &x.object, Wire: string(x.route.Wire.Name), Model: x.asked,
 		Count: !x.generates(), Prefix: a.PrefixKey,
 	}
 	if len(a.Sources) > 0 {

@@ -18,15 +18,30 @@ func conversation(f *finder) string {
 
 // member returns the member of an object, nil if there is no such thing.
 func member(object []byte, name string) []byte {
+	v, _ := pick(object, name)
+	return v[0]
+}
+
+// picked are the values of as many members as are looked for at once.
+type picked [4][]byte
+
+// pick returns the values of an object's members by their names, nil for those that it has not; ok is false if it is no
+// object.
+func pick(object []byte, names ...string) (values picked, ok bool) {
 	if peek.Kind(object) != 'o' {
-		return nil
+		return values, false
 	}
-	var room [16]peek.Member
-	o := peek.Object{Members: room[:0]}
-	if o.Scan(object) != nil {
-		return nil
+	err := peek.Members(object, func(m peek.Member) {
+		for i, name := range names {
+			if values[i] == nil && peek.Equal(object[m.Key.Start:m.Key.End], name) {
+				values[i] = object[m.Value.Start:m.Value.End:m.Value.End]
+			}
+		}
+	})
+	if err != nil {
+		return picked{}, false
 	}
-	return o.Value(name)
+	return values, true
 }
 
 // text is what a JSON string says, "" for anything else.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/signalbox-llm/signalbox/translate/peek"
 )
@@ -16,15 +17,8 @@ func readTurn(header string) turn {
 	if header == "" {
 		return turn{}
 	}
-	var room [32]peek.Member
-	o := peek.Object{Members: room[:0]}
-	if o.Scan([]byte(header)) != nil {
-		return turn{}
-	}
-	return turn{
-		session: text(o.Value("session_id")), thread: text(o.Value("thread_id")),
-		parent: text(o.Value("parent_thread_id")), kind: text(o.Value("request_kind")),
-	}
+	v, _ := pick([]byte(strings.TrimSpace(header)), "session_id", "thread_id", "parent_thread_id", "request_kind")
+	return turn{session: text(v[0]), thread: text(v[1]), parent: text(v[2]), kind: text(v[3])}
 }
 
 // codexThread is the conversation according to the metadata of a turn: all threads share their root's session. Without
@@ -34,11 +28,11 @@ func codexThread(f *finder) string { return cmp.Or(f.turn.session, f.turn.parent
 // codex returns the root session of Codex and the thread that speaks. They are the same in the main thread; a client
 // that is not Codex has not both.
 func (f *finder) codex() (root, thread string) {
-	thread = cmp.Or(f.Header("Thread-Id"), f.turn.thread)
+	thread = cmp.Or(f.header("Thread-Id"), f.turn.thread)
 	if thread == "" {
 		return "", ""
 	}
-	return cmp.Or(f.Header("Session-Id"), f.turn.session, f.turn.parent), thread
+	return cmp.Or(f.header("Session-Id"), f.turn.session, f.turn.parent), thread
 }
 
 // cacheKey is the thread of a child that forwards its root's prompt_cache_key: under that one key the caches of parent

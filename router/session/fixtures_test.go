@@ -60,7 +60,7 @@ func request(t testing.TB, wire string, body []byte, headers map[string]string) 
 		t.Fatal(err)
 	}
 	model := text(o.Value("model"))
-	return Request{Header: h.Get, Src: body, Body: o, Wire: wire, Model: model}
+	return Request{Header: h, Src: body, Body: o, Wire: wire, Model: model}
 }
 
 func captures(t testing.TB) []captured {

@@ -40,7 +40,7 @@ func (f *finder) kind(agent string) Kind {
 	if f.Count {
 		return Count
 	}
-	k := classes[f.Header("X-Claude-Code-Request-Class")]
+	k := classes[f.header("X-Claude-Code-Request-Class")]
 	if k == "" {
 		k = turns[f.turn.kind]
 	}
@@ -85,7 +85,7 @@ func (f *finder) titleOfClaude() bool {
 	if f.Wire != "anthropic-messages" || f.Body.Value("tools") == nil {
 		return false
 	}
-	if f.Header("X-Claude-Code-Session-Id") == "" && !strings.HasPrefix(f.Header("User-Agent"), "claude-cli/") {
+	if f.header("X-Claude-Code-Session-Id") == "" && !strings.HasPrefix(f.header("User-Agent"), "claude-cli/") {
 		return false
 	}
 	return peek.Equal(member(member(f.Body.Value("output_config"), "format"), "type"), "json_schema")
@@ -107,7 +107,7 @@ func (f *finder) titleOfOpencode() (yes bool) {
 
 // classifies knows the small questions of gemini-cli, which want JSON instead of a turn.
 func (f *finder) classifies() bool {
-	return f.Wire == "gemini" && strings.HasPrefix(f.Header("User-Agent"), "GeminiCLI") &&
+	return f.Wire == "gemini" && strings.HasPrefix(f.header("User-Agent"), "GeminiCLI") &&
 		peek.Equal(member(f.Body.Value("generationConfig"), "responseMimeType"), "application/json")
 }
 

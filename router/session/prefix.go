@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 
 	"github.com/signalbox-llm/signalbox/translate/peek"
@@ -17,8 +18,11 @@ import (
 // What clients change from turn to turn does not count: cache_control, text as a string or as blocks, the order of
 // members, how characters are escaped. It is "" if there is neither a system nor a user text.
 func (f *finder) prefix() string {
-	d := digest{hash: sha256.New()}
-	d.put([]byte(f.Model))
+	d, _ := digests.Get().(*digest)
+	defer digests.Put(d)
+	d.hash.Reset()
+	d.n, d.said = 0, false
+	d.say(f.Model)
 	d.one(0)
 	f.system(func(content []byte) bool { return texts(content, d.part) })
 	f.messages(func(who role, content []byte) bool {
@@ -34,7 +38,9 @@ func (f *finder) prefix() string {
 	if !d.said {
 		return ""
 	}
-	return hex.EncodeToString(d.sum()[:16])
+	var id [32]byte
+	hex.Encode(id[:], d.sum()[:16])
+	return string(id[:])
 }
 
 // unbilled is what a text says below its first line, if that is the billing header which Claude Code puts before its
@@ -56,10 +62,21 @@ type digest struct {
 	said bool // there was something to hash beside the model
 }
 
+var digests = sync.Pool{New: func() any { return &digest{hash: sha256.New()} }}
+
+func (d *digest) say(s string) {
+	for len(s) > 0 {
+		if d.n == len(d.buf) {
+			d.flush()
+		}
+		n := copy(d.buf[d.n:], s)
+		d.n, s = d.n+n, s[n:]
+	}
+}
+
 func (d *digest) put(p []byte) {
 	if len(p) > len(d.buf)-d.n {
-		d.hash.Write(d.buf[:d.n])
-		d.n = 0
+		d.flush()
 	}
 	if len(p) > len(d.buf) {
 		d.hash.Write(p)
@@ -70,16 +87,21 @@ func (d *digest) put(p []byte) {
 
 func (d *digest) one(c byte) {
 	if d.n == len(d.buf) {
-		d.hash.Write(d.buf[:])
-		d.n = 0
+		d.flush()
 	}
 	d.buf[d.n] = c
 	d.n++
 }
 
-func (d *digest) sum() []byte {
+func (d *digest) flush() {
 	d.hash.Write(d.buf[:d.n])
-	return d.hash.Sum(nil)
+	d.n = 0
+}
+
+// sum is valid until more is said.
+func (d *digest) sum() []byte {
+	d.flush()
+	return d.hash.Sum(d.buf[:0])
 }
 
 // part hashes one part of a content.
@@ -93,7 +115,7 @@ func (d *digest) part(text, part []byte) bool {
 	}
 	if rest, ok := unbilled(text); ok {
 		d.said = d.said || rest != ""
-		d.put([]byte(rest))
+		d.say(rest)
 		return true
 	}
 	d.said = d.said || len(text) > 2
@@ -205,7 +227,7 @@ func (d *digest) object(raw []byte, depth int) {
 	slices.SortStableFunc(members, func(a, b named) int { return strings.Compare(a.name, b.name) })
 	d.one('{')
 	for _, m := range members {
-		d.put([]byte(m.name))
+		d.say(m.name)
 		d.one(0)
 		d.value(m.value, depth)
 	}

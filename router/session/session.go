@@ -31,15 +31,15 @@ func (k Key) String() string {
 
 // Request is what a source may look at.
 type Request struct {
-	Header func(name string) string // first value of a request header, "" if absent; asked for canonical names
-	Src    []byte                   // the request body
-	Body   *peek.Object             // its top-level members
-	Wire   string                   // openai-chat, openai-responses, anthropic-messages, gemini
-	Model  string                   // id the client asked for; part of a derived key
-	Count  bool                     // counts tokens only
-	Given  string                   // key that an embedding program gives; beats every source
-	Only   []string                 // names of the sources to ask, in this order; nil asks all
-	Prefix bool                     // derive a key from the first texts if no source has one
+	Header map[string][]string // of the request, by canonical names
+	Src    []byte              // the request body
+	Body   *peek.Object        // its top-level members
+	Wire   string              // openai-chat, openai-responses, anthropic-messages, gemini
+	Model  string              // id the client asked for; part of a derived key
+	Count  bool                // counts tokens only
+	Given  string              // key that an embedding program gives; beats every source
+	Only   []string            // names of the sources to ask, in this order; nil asks all
+	Prefix bool                // derive a key from the first texts if no source has one
 }
 
 // Source is one place where a client may put its conversation's key. Header and body field of one name are two sources
@@ -95,13 +95,21 @@ type finder struct {
 	mark marker // what a plug-in says inside it
 }
 
+// header is the first value of a header, "" if there is none. The name is canonical.
+func (f *finder) header(name string) string {
+	if v := f.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
 // Find returns the key and the kind of a request.
 func Find(r Request) Key {
 	if r.Body == nil {
 		r.Body = new(peek.Object)
 	}
 	f := &finder{Request: r}
-	f.turn = readTurn(r.Header("X-Codex-Turn-Metadata"))
+	f.turn = readTurn(f.header("X-Codex-Turn-Metadata"))
 	k := Key{Agent: f.agent(), CacheKey: f.cacheKey()}
 	k.Kind = f.kind(k.Agent)
 	if k.ID, k.Source = f.id(); k.ID == "" {
@@ -159,7 +167,7 @@ func (f *finder) ask(name string) (id, source string) {
 // agent names the sub-agent that speaks. What a header says beats the marker, and Codex, which names its threads in
 // headers, uses none.
 func (f *finder) agent() string {
-	if id := f.Header("X-Claude-Code-Agent-Id"); id != "" {
+	if id := f.header("X-Claude-Code-Agent-Id"); id != "" {
 		return id
 	}
 	if root, thread := f.codex(); root != "" && thread != "" {
@@ -168,8 +176,8 @@ func (f *finder) agent() string {
 		}
 		return thread
 	}
-	if f.Header("X-Parent-Session-Id") != "" {
-		if id := f.Header("X-Session-Id"); id != "" {
+	if f.header("X-Parent-Session-Id") != "" {
+		if id := f.header("X-Session-Id"); id != "" {
 			return id
 		}
 	}

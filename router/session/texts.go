@@ -43,13 +43,9 @@ func (f *finder) messages(visit func(who role, content []byte) bool) {
 		visit(user, list)
 		return
 	}
-	var room [16]peek.Member
-	o := peek.Object{Members: room[:0]}
 	_ = peek.Elements(list, peek.Span{End: len(list)}, func(at peek.Span) bool {
-		if o.Scan(list[at.Start:at.End]) != nil {
-			return true
-		}
-		return visit(f.role(o.Value("role")), o.Value(in.content))
+		v, ok := pick(list[at.Start:at.End], "role", in.content)
+		return !ok || visit(f.role(v[0]), v[1])
 	})
 }
 
@@ -93,18 +89,11 @@ func texts(content []byte, visit func(text, part []byte) bool) bool {
 // partText is the text of a part that is nothing else, nil for every other part. That leaves out the results of tools,
 // which have their text in a list of their own.
 func partText(part []byte) []byte {
-	if peek.Kind(part) != 'o' {
+	v, _ := pick(part, "type", "text")
+	if kind := v[0]; kind != nil && !peek.Equal(kind, "text") && !peek.Equal(kind, "input_text") {
 		return nil
 	}
-	var room [16]peek.Member
-	o := peek.Object{Members: room[:0]}
-	if o.Scan(part) != nil {
-		return nil
-	}
-	if kind := o.Value("type"); kind != nil && !peek.Equal(kind, "text") && !peek.Equal(kind, "input_text") {
-		return nil
-	}
-	if text := o.Value("text"); peek.Kind(text) == 's' {
+	if text := v[1]; peek.Kind(text) == 's' {
 		return text
 	}
 	return nil

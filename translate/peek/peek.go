@@ -41,60 +41,68 @@ func (o *Object) Scan(src []byte) error {
 
 // ScanAt is Scan for an object that is a part of src. Offsets stay those of src.
 func (o *Object) ScanAt(src []byte, at Span) error {
-	o.src, o.Members, o.Body = src, o.Members[:0], Span{}
-	body, err := o.scan(src[:at.End], at.Start)
-	if err != nil {
-		o.Members = o.Members[:0]
-		return err
-	}
-	o.Body = body
-	return nil
-}
-
-func (o *Object) scan(src []byte, i int) (Span, error) {
-	start := space(src, i)
-	if start == len(src) || src[start] != '{' {
-		return Span{}, fail(start, "not an object")
-	}
-	i = space(src, start+1)
-	if i == len(src) || src[i] != '}' {
-		var err error
-		if i, err = o.members(src, i); err != nil {
-			return Span{}, err
+	list := o.Members[:0]
+	body, err := members(src[:at.End], at.Start, func(m Member) {
+		if cap(list) == 0 {
+			list = make([]Member, 0, usualMembers)
 		}
+		list = append(list, m)
+	})
+	if err != nil {
+		list = list[:0]
 	}
-	return Span{start, i + 1}, trailing(src, i+1, "text after the object")
+	*o = Object{list, body, src}
+	return err
 }
 
 // usualMembers is how many an object has room for at first: requests and answers have about as many.
 const usualMembers = 8
 
-// members reads the members from i on and returns the offset of the closing brace.
-func (o *Object) members(src []byte, i int) (int, error) {
-	for {
+// Members calls f with each member of the one JSON object that src is, which is checked as by Scan. The error, a
+// *SyntaxError, may come when f has been called already.
+func Members(src []byte, f func(Member)) error {
+	_, err := members(src, 0, f)
+	return err
+}
+
+// members calls f with each member and returns where the object stands.
+func members(src []byte, i int, f func(Member)) (Span, error) {
+	start := space(src, i)
+	if start == len(src) || src[start] != '{' {
+		return Span{}, fail(start, "not an object")
+	}
+	i = space(src, start+1)
+	if i < len(src) && src[i] == '}' {
+		return enclosed(src, start, i)
+	}
+	for n := 0; ; n++ {
 		m, err := member(src, i)
 		if err != nil {
-			return 0, err
+			return Span{}, err
 		}
-		if len(o.Members) == maxMembers {
-			return 0, fail(i, "too many members")
+		if n == maxMembers {
+			return Span{}, fail(i, "too many members")
 		}
-		if o.Members == nil {
-			o.Members = make([]Member, 0, usualMembers)
-		}
-		o.Members = append(o.Members, m)
+		f(m)
 		i = space(src, m.Value.End)
-		if i == len(src) {
-			return 0, fail(i, "object does not end")
-		}
-		if src[i] == '}' {
-			return i, nil
-		}
-		if src[i] != ',' {
-			return 0, fail(i, "no comma between members")
+		switch {
+		case i == len(src):
+			return Span{}, fail(i, "object does not end")
+		case src[i] == '}':
+			return enclosed(src, start, i)
+		case src[i] != ',':
+			return Span{}, fail(i, "no comma between members")
 		}
 		i = space(src, i+1)
 	}
+}
+
+// enclosed is the object between two braces, behind which there must be nothing.
+func enclosed(src []byte, start, end int) (Span, error) {
+	if err := trailing(src, end+1, "text after the object"); err != nil {
+		return Span{}, err
+	}
+	return Span{start, end + 1}, nil
 }
 
 func member(src []byte, i int) (m Member, err error) {
@@ -121,9 +129,9 @@ func member(src []byte, i int) (m Member, err error) {
 
 // Find returns the first member of that name. Escapes in keys are honoured: "mod\u0065l" is model.
 func (o *Object) Find(name string) (Member, bool) {
-	for _, m := range o.Members {
-		if Equal(o.src[m.Key.Start:m.Key.End], name) {
-			return m, true
+	for i := range o.Members {
+		if m := &o.Members[i]; Equal(o.src[m.Key.Start:m.Key.End], name) {
+			return *m, true
 		}
 	}
 	return Member{}, false
