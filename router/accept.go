@@ -59,8 +59,8 @@ func (x *exchange) findUpstream() error {
 
 // authenticate finds the caller's key. An embedding program that has named the key has already done so.
 func (x *exchange) authenticate() error {
-	if rc := routeContext(x.req.Context()); rc.Key != "" {
-		x.key, x.group = rc.Key, rc.Group
+	if x.given.Key != "" {
+		x.key, x.group = x.given.Key, x.given.Group
 		return nil
 	}
 	c, err := x.r.authorize(x.snap, x.req, ScopeInference)

@@ -242,7 +242,7 @@ func (x *exchange) arrived(t *target) {
 
 // describe puts on the attempt's span what the answer told.
 func (a *attempt) describe(v verdict.Verdict, outcome string, usage telemetry.Usage, known bool) {
-	s, f := a.span, &a.facts
+	s, f := a.span, a.facts
 	if a.notes == nil {
 		return
 	}

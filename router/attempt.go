@@ -40,9 +40,10 @@ type attempt struct {
 	turned     []byte                // what the client gets for the events that came, while they are looked at
 	rest       []*target             // of the plan, behind this one
 	retries    retries
-	ans        *answer
+	ans        *answer // own, nil before there is one that the client may see
+	own        answer
 	src        *source
-	facts      wire.Facts
+	facts      *wire.Facts
 	scanner    sse.Scanner
 	event      sse.Event // the one that is looked at
 	strip      *stripper
@@ -116,7 +117,11 @@ func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block)
 		return nil, block
 	}
 	x.outcome.attempts++
-	a := &attempt{x: x, t: t, lease: lease, number: x.outcome.attempts, reason: telemetry.AttemptInitial}
+	a, facts := &x.first, x.facts
+	if x.outcome.attempts > 1 {
+		a, facts = &attempt{}, &wire.Facts{}
+	}
+	a.x, a.t, a.facts, a.lease, a.number, a.reason = x, t, facts, lease, x.outcome.attempts, telemetry.AttemptInitial
 	switch {
 	case lease.Probe:
 		a.reason = telemetry.AttemptProbe
@@ -191,7 +196,9 @@ func (a *attempt) open() {
 	x.arrived(a.t)
 	a.start = x.r.opts.now()
 	op := operation(a.w, x.route.Op)
-	a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, clientSpan...)
+	if a.ctx, a.span = x.ctx, x.span; !x.silent {
+		a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, clientSpan...)
+	}
 	if a.notes = newNotes(a.span); a.notes != nil {
 		a.notes.add(
 			attribute.String(telemetry.AttrOperation, op),
@@ -244,7 +251,8 @@ func (a *attempt) run() verdict.Evidence {
 		a.notes.add(attribute.String(telemetry.AttrProviderRequest, id))
 	}
 	a.t.quota.note(resp.Header)
-	a.ans = &answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header, dropped: a.droppedHeader()}
+	a.ans = &a.own
+	a.own = answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header, dropped: a.droppedHeader()}
 	if !verdict.IsSuccess(resp.StatusCode) {
 		a.ans.held = resp.ErrorBody
 		text := undone(resp.Header, resp.ErrorBody)

@@ -17,24 +17,14 @@ import (
 	"github.com/signalbox-llm/signalbox/translate/wire"
 )
 
-// visit is what the outermost handler and the engine tell each other about one request, around the HTTP
-// instrumentation that stands between them.
-type visit struct {
-	route    wire.Route
-	upstream string              // that the path names, "" = any
-	raw      http.ResponseWriter // the server's own writer: no instrumentation, no allocation for a chunk
-	aborted  bool                // the answer must not end cleanly
-}
-
-type visitKey struct{}
+// exchangeKey is what a request's context has its exchange under, for the HTTP instrumentation that stands between the
+// outermost handler and the engine.
+type exchangeKey struct{}
 
 // edge builds the handler around the engine. An answer that must not end cleanly is aborted out here: a panic that
 // passed through the instrumentation would cost the span its route and status.
 func (r *Router) edge() http.Handler {
-	engine := http.HandlerFunc(r.guarded)
-	joined := r.instrumented(engine)
-	// Asked by a function whether a caller is trusted, the instrumentation would copy each request.
-	apart := r.instrumented(engine, otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	serve := r.instrumented()
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		upstream, path := pinnedPath(req.URL.EscapedPath())
 		route, ok := wire.Match(path)
@@ -42,37 +32,52 @@ func (r *Router) edge() http.Handler {
 			r.elsewhere(w, req, route, ok)
 			return
 		}
-		v := &visit{route: route, upstream: upstream, raw: w}
-		req = req.WithContext(context.WithValue(req.Context(), visitKey{}, v))
-		req.Pattern = req.Method + " " + route.Wire.Template(route.Op) // before the span begins: http.route is read then, and its name is this
-		traced := apart
-		if r.snap.Load().trusted() {
-			traced = joined
-		}
-		traced.ServeHTTP(w, req)
-		if v.aborted {
+		x := r.newExchange(w, route, upstream)
+		serve(x, w, req)
+		if x.aborted {
 			panic(http.ErrAbortHandler)
 		}
+		x.free()
 	})
 }
 
-// instrumented puts the HTTP instrumentation around a handler, unless nobody listens.
-func (r *Router) instrumented(h http.Handler, more ...otelhttp.Option) http.Handler {
+// instrumented is guarded with the HTTP instrumentation around it, unless nobody listens.
+func (r *Router) instrumented() func(*exchange, http.ResponseWriter, *http.Request) {
 	tracers, meters := r.opts.tracers, r.opts.meters
 	switch {
 	case tracers == nil && meters == nil:
-		return h
+		return (*exchange).guarded
 	case tracers == nil: // what is nil would make it take the global one
 		tracers = nooptrace.NewTracerProvider()
 	case meters == nil:
 		meters = noopmetric.NewMeterProvider()
 	}
-	return otelhttp.NewHandler(h, "", append(more,
-		otelhttp.WithTracerProvider(tracers), otelhttp.WithMeterProvider(meters),
-		otelhttp.WithPropagators(propagator),
-		otelhttp.WithServerName(r.snap.Load().cfg.Server.Listen), // or whatever a client writes into Host would be a label
-		otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string { return req.Pattern }),
-	)...)
+	handler := func(more ...otelhttp.Option) http.Handler {
+		engine := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { exchangeOf(req.Context()).guarded(w, req) })
+		return otelhttp.NewHandler(engine, "", append(more,
+			otelhttp.WithTracerProvider(tracers), otelhttp.WithMeterProvider(meters),
+			otelhttp.WithPropagators(propagator),
+			otelhttp.WithServerName(r.snap.Load().cfg.Server.Listen), // or whatever a client writes into Host would be a label
+			otelhttp.WithSpanNameFormatter(func(_ string, req *http.Request) string { return req.Pattern }),
+		)...)
+	}
+	joined := handler()
+	// Asked by a function whether a caller is trusted, the instrumentation would copy each request.
+	apart := handler(otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	return func(x *exchange, w http.ResponseWriter, req *http.Request) {
+		req = req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x))
+		req.Pattern = req.Method + " " + x.route.Wire.Template(x.route.Op) // before the span begins: http.route is read then, and its name is this
+		traced := apart
+		if r.snap.Load().trusted() {
+			traced = joined
+		}
+		traced.ServeHTTP(w, req)
+	}
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
 }
 
 // nobody is what a path names that means to name an upstream and does not: no upstream has a slash in its name.
@@ -104,18 +109,17 @@ func pinnedPath(path string) (upstream, rest string) {
 
 // guarded runs the engine and turns a panic into what a client can understand: a 500 before anything was sent, else an
 // aborted connection.
-func (r *Router) guarded(w http.ResponseWriter, req *http.Request) {
-	v, _ := req.Context().Value(visitKey{}).(*visit)
-	x := &exchange{r: r, w: w, raw: v.raw, req: req, route: v.route, upstream: v.upstream}
+func (x *exchange) guarded(w http.ResponseWriter, req *http.Request) {
+	x.w, x.req = w, req
 	defer func() {
 		switch p := recover(); p {
 		case nil:
 		case http.ErrAbortHandler:
-			v.aborted = true
+			x.aborted = true
 		default:
-			r.opts.logger.ErrorContext(req.Context(), "the router failed at a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			x.r.opts.logger.ErrorContext(req.Context(), "the router failed at a request", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			if x.outcome.committed {
-				v.aborted = true
+				x.aborted = true
 				return
 			}
 			x.write(internalError())

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/signalbox-llm/signalbox/router/health"
 	"github.com/signalbox-llm/signalbox/router/session"
@@ -22,13 +23,15 @@ import (
 type exchange struct {
 	r      *Router
 	w      http.ResponseWriter // through the HTTP instrumentation
-	raw    http.ResponseWriter // the server's own, for the chunks of streams
+	raw    http.ResponseWriter // the server's own, for the chunks of streams: no instrumentation, no allocation for a chunk
 	req    *http.Request
 	route  wire.Route
 	ctx    context.Context    //nolint:containedctx // lives exactly as long as the request
 	cancel context.CancelFunc // of request_timeout, nil if there is none
 	span   trace.Span
+	silent bool   // nobody records spans, and the caller has none that goes on here
 	notes  *notes // for the span, nil if it is not recorded
+	given  RouteContext
 	snap   *snapshot
 	start  time.Time
 	call   string
@@ -44,9 +47,6 @@ type exchange struct {
 	named      string // the word it had for it: a name or an index
 
 	body      *body
-	object    peek.Object
-	overlay   peek.Overlay
-	edits     []peek.Edit
 	asked     string // the model id that the client sent
 	streaming bool
 	session   session.Key
@@ -56,7 +56,6 @@ type exchange struct {
 	model     *model
 	plan      []*target
 	blocks    []*health.Block // what held each target of the plan off when it was made
-	pins      []pinned        // what is remembered of the session, by model
 	confined  confinement
 	sticky    bool // it follows pins
 	continues bool // it goes on from a response that an upstream issued
@@ -71,6 +70,56 @@ type exchange struct {
 	failure verdict.Verdict // of the attempt that was left last
 	outcome outcome
 	waited  time.Duration // spent on the client's and the upstreams' side, not in the router
+	aborted bool          // the answer must not end cleanly
+
+	first attempt
+	reused
+}
+
+// reused is what an exchange keeps the memory of for the next request.
+type reused struct {
+	object     peek.Object
+	overlay    peek.Overlay
+	edits      []peek.Edit
+	candidates candidates
+	pins       []pinned    // what is remembered of the session, by model
+	facts      *wire.Facts // of the first attempt
+}
+
+// exchanges lends what requests are served with. One goes back when its handler returns, since no other goroutine gets to
+// see it: what a send that was given up may still read are the body and its own dispatch.
+var exchanges = sync.Pool{New: func() any { return &exchange{reused: reused{facts: &wire.Facts{}}} }}
+
+func (r *Router) newExchange(raw http.ResponseWriter, route wire.Route, upstream string) *exchange {
+	x, _ := exchanges.Get().(*exchange)
+	x.r, x.raw, x.route, x.upstream = r, raw, route, upstream
+	return x
+}
+
+// maxReused bounds the lists, in elements, that are kept for the next request.
+const maxReused = 256
+
+// free gives an exchange back with nothing in it but memory.
+func (x *exchange) free() {
+	kept := &x.reused
+	kept.object = peek.Object{Members: emptied(kept.object.Members)}
+	kept.overlay.Clear(maxReused)
+	kept.edits, kept.pins = emptied(kept.edits), emptied(kept.pins)
+	kept.candidates.clear()
+	kept.facts.Reset()
+	saved := *kept
+	*x = exchange{}
+	x.reused = saved
+	exchanges.Put(x)
+}
+
+// emptied is the memory of a list, none if that is large.
+func emptied[T any](list []T) []T {
+	if cap(list) > maxReused {
+		return nil
+	}
+	clear(list)
+	return list[:0]
 }
 
 // outcome is what became of a request.
@@ -120,11 +169,15 @@ func (x *exchange) open() {
 	x.snap = x.r.snap.Load()
 	x.start = x.r.opts.now()
 	x.r.inFlight.Add(1)
-	if x.call = routeContext(x.req.Context()).RequestID; x.call == "" {
+	x.given = routeContext(x.req.Context())
+	if x.call = x.given.RequestID; x.call == "" {
 		x.call = callID()
 	}
 	x.outcome.decision, x.outcome.usage, x.outcome.used = telemetry.DecisionNone, telemetry.NoUsage(), telemetry.NoUsage()
-	x.ctx, x.span = x.r.tel.Tracer().Start(x.req.Context(), telemetry.SpanRoute)
+	x.ctx, x.span = x.req.Context(), noSpan
+	if x.silent = x.r.opts.tracers == nil && !trace.SpanContextFromContext(x.ctx).IsValid(); !x.silent {
+		x.ctx, x.span = x.r.tel.Tracer().Start(x.ctx, telemetry.SpanRoute)
+	}
 	x.notes, x.trace = newNotes(x.span), traceID(x.span)
 	if limit := x.snap.cfg.Server.RequestTimeout; limit > 0 {
 		x.ctx, x.cancel = context.WithTimeoutCause(x.ctx, limit, errRequestTimeout)
@@ -133,6 +186,9 @@ func (x *exchange) open() {
 		x.r.emit(x.event(PhaseReceived, x.start, nil))
 	}
 }
+
+// noSpan stands for all spans of a request that nobody records.
+var noSpan trace.Span = nooptrace.Span{}
 
 // notes gather what is to be said of a span, which is told when it ends: each telling costs the span a larger list. Methods of
 // nil do nothing.

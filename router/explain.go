@@ -75,7 +75,7 @@ func (r *Router) Explain(ctx context.Context, q Question) (*Explanation, *Error)
 	req := (&http.Request{Method: http.MethodPost, URL: u, Header: q.Header, Body: http.NoBody}).WithContext(ctx)
 	x := &exchange{
 		r: r, req: req, route: route, upstream: upstream, ctx: ctx, span: trace.SpanFromContext(context.Background()), snap: r.snap.Load(),
-		start: r.opts.now(), body: &body{bytes: q.Body},
+		start: r.opts.now(), body: &body{bytes: q.Body}, given: routeContext(ctx),
 	}
 	c, err := r.authorize(x.snap, req, ScopeInference)
 	if err != nil && len(credentials(req)) > 0 {

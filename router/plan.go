@@ -76,21 +76,41 @@ type candidates struct {
 	targets []*target
 	blocks  []health.Block
 	ranked  []strategy.Candidate
+	request strategy.Request
+
+	// Memory of what is made of them.
+	order []int
+	plan  []*target
+	held  []*health.Block
+}
+
+// reset makes room for n targets.
+func (c *candidates) reset(n int) {
+	c.targets, c.blocks, c.ranked = slices.Grow(c.targets[:0], n), slices.Grow(c.blocks[:0], n), slices.Grow(c.ranked[:0], n)
+	c.order, c.plan, c.held = slices.Grow(c.order[:0], n), slices.Grow(c.plan[:0], n), slices.Grow(c.held[:0], n)
+}
+
+// clear leaves nothing but memory.
+func (c *candidates) clear() {
+	*c = candidates{
+		targets: emptied(c.targets), blocks: emptied(c.blocks), ranked: emptied(c.ranked),
+		order: emptied(c.order), plan: emptied(c.plan[:cap(c.plan)]), held: emptied(c.held[:cap(c.held)]),
+	}
 }
 
 // choose is the decision: the targets in the order in which they are tried. Who is out stays in the plan, since it may
 // be back when its turn comes.
 func (x *exchange) choose(now time.Time) {
-	n := len(x.model.targets)
-	c := candidates{make([]*target, 0, n), make([]health.Block, 0, n), make([]strategy.Candidate, 0, n)}
-	req := strategy.Request{Key: x.session.String(), Now: now, Stream: x.streaming, Random: x.r.opts.random}
-	x.plan, x.blocks = make([]*target, 0, n), make([]*health.Block, 0, n)
+	c := &x.candidates
+	c.reset(len(x.model.targets))
+	c.request = strategy.Request{Key: x.session.String(), Now: now, Stream: x.streaming, Random: x.r.opts.random}
+	x.plan, x.blocks = c.plan, c.held
 	issuer := x.issuer()
 	x.sticky = x.sticks()
 	if len(x.model.members) == 1 {
-		x.rank(&c, x.model.members[0], &req)
+		x.rank(c, x.model.members[0], &c.request)
 	} else {
-		x.rankMembers(&c, &req)
+		x.rankMembers(c, &c.request)
 	}
 	switch {
 	case x.upstream != "":
@@ -151,7 +171,7 @@ func (x *exchange) rank(c *candidates, m *member, req *strategy.Request) {
 		c.ranked = append(c.ranked, x.candidate(t, b))
 	}
 	targets, blocks := c.targets[from:], c.blocks[from:]
-	order := m.order.Order(make([]int, 0, len(targets)), c.ranked[from:], req)
+	order := m.order.Order(c.order, c.ranked[from:], req)
 	if first := x.prefer(m, targets, blocks, order, req.Now); first > 0 {
 		i := order[first]
 		order = slices.Insert(slices.Delete(order, first, first+1), 0, i)

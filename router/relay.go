@@ -176,7 +176,7 @@ func (a *attempt) tap(raw, plain []byte) (class wire.Class, out []byte) {
 	had, ev := a.facts.Output, &a.event
 	for a.scanner.Next(ev) {
 		before := a.facts.Output
-		c := a.w.Event(ev, &a.facts)
+		c := a.w.Event(ev, a.facts)
 		if a.tr != nil {
 			c = a.turn(ev, c, before)
 		} else if a.strip != nil {
@@ -263,7 +263,7 @@ func (a *attempt) lastEvent() {
 		return
 	}
 	before := a.facts.Output
-	if c := a.w.Event(&ev, &a.facts); a.tr != nil {
+	if c := a.w.Event(&ev, a.facts); a.tr != nil {
 		a.turn(&ev, c, before)
 	}
 }
@@ -284,7 +284,7 @@ func (a *attempt) plain() verdict.Evidence {
 		return a.transport(err)
 	}
 	ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Body: body, Gone: x.clientGone()}
-	class := a.w.Body(body, x.route.Op, &a.facts)
+	class := a.w.Body(body, x.route.Op, a.facts)
 	if a.src.blind || takes(&x.snap.policy, class, body) {
 		class = wire.Output
 	}

@@ -250,7 +250,7 @@ func callID() string { return "c" + strings.ToLower(crand.Text()[:10]) }
 // sessionOf finds the key of the conversation that a request belongs to. What an embedding program knows beats what the
 // request tells.
 func (x *exchange) sessionOf() session.Key {
-	given := routeContext(x.req.Context()).Session
+	given := x.given.Session
 	if f := x.r.opts.session; given == "" && f != nil {
 		given = f(x.req)
 	}

@@ -32,6 +32,20 @@ func (v *Overlay) Reset(src []byte, o *Object) {
 	v.nested = v.nested[:0]
 }
 
+// Clear forgets everything but its memory, of which no list is kept that has room for more than most elements.
+func (v *Overlay) Clear(most int) {
+	fresh := Overlay{text: v.text}
+	if items := v.items; cap(items) <= most {
+		clear(items)
+		fresh.items = items[:0]
+	}
+	if nested := v.nested[:cap(v.nested)]; len(nested) <= most {
+		clear(nested)
+		fresh.nested = nested[:0]
+	}
+	*v = fresh
+}
+
 // Has tells whether there is a member of that name now.
 func (v *Overlay) Has(name string) bool { return v.find(name, 0) >= 0 }
 
