@@ -14,7 +14,10 @@ import (
 
 // annotate is the innermost RoundTripper: it sees every send, arms the watch for it, puts the real URL in its place, and makes
 // errors safe before otelhttp writes them on its span.
-type annotate struct{ base http.RoundTripper }
+type annotate struct {
+	base   http.RoundTripper
+	silent bool // there is no otelhttp
+}
 
 func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
@@ -23,7 +26,10 @@ func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 		trace.SpanFromContext(ctx).SetAttributes(attribute.Int(telemetry.AttrHTTPResend, d.sends-1))
 	}
 	r.URL = d.call.URL // it is the dispatch's own request, or otelhttp's copy of it
-	if err := d.lighten(r); err != nil {
+	if a.silent && d.call.Header != nil {
+		r.Header = d.call.Header
+	}
+	if err := d.lighten(r, a.silent); err != nil {
 		return nil, d.wrap(ctx, err)
 	}
 	d.progress.Store(asking)
@@ -33,7 +39,8 @@ func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, d.wrap(ctx, err)
 	}
 	d.answered(resp)
-	resp.Body = &answerBody{ReadCloser: resp.Body, request: r}
+	d.body = answerBody{ReadCloser: resp.Body, request: r}
+	resp.Body = &d.body
 	return resp, nil
 }
 

@@ -124,20 +124,19 @@ type direct struct {
 }
 
 // lighten makes the body of a send cheap to write. net/http takes only its own readers to be in memory and flushes the
-// headers before any other.
-func (d *dispatch) lighten(r *http.Request) error {
+// headers before any other, such as what the instrumentation has put around one: that is read for its own sake.
+func (d *dispatch) lighten(r *http.Request, silent bool) error {
 	switch {
-	case r.Body == nil || r.Body == http.NoBody || d.newest == nil:
-	case d.call.Length > joined:
+	case r.Body == nil || r.Body == http.NoBody:
+	case d.newest != nil:
 		r.Body = &direct{r.Body, d.newest}
-	default:
-		all := make([]byte, d.call.Length)
-		_, err := io.ReadFull(r.Body, all)
+	case d.whole != nil && !silent:
+		_, err := io.Copy(io.Discard, r.Body)
 		_ = r.Body.Close() // it is memory
 		if err != nil {
 			return err
 		}
-		r.Body = io.NopCloser(bytes.NewReader(all))
+		r.Body = io.NopCloser(bytes.NewReader(d.whole))
 	}
 	return nil
 }

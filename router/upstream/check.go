@@ -49,8 +49,8 @@ func (c *Client) Check(ctx context.Context, header http.Header, u *url.URL, limi
 func (c *Client) check(ctx context.Context, call *Call) (status int, err error) {
 	ctx, w := NewWatch(ctx)
 	defer w.Stop()
-	d := &dispatch{call: call, watch: w, sends: 1}
-	resp, err := c.retry.HTTPClient.Do(d.request(ctx))
+	d := &dispatch{Context: ctx, call: *call, watch: w, sends: 1}
+	resp, err := c.retry.HTTPClient.Do(d.request(c.silent))
 	if err != nil {
 		return 0, d.wrap(ctx, err)
 	}

@@ -40,6 +40,7 @@ type Config struct {
 // for as long as Same says so, since it holds warm connections.
 type Client struct {
 	config Config
+	silent bool         // nobody records spans or metrics
 	tracer trace.Tracer // of checks; those of sends are otelhttp's
 	base   *http.Transport
 	retry  *retryablehttp.Client
@@ -58,11 +59,11 @@ func New(cfg Config) *Client {
 	if cfg.Propagator == nil {
 		cfg.Propagator = propagation.NewCompositeTextMapPropagator()
 	}
-	c := &Client{config: cfg, tracer: cfg.TracerProvider.Tracer(telemetry.Scope), base: newTransport(cfg)}
-	var traced http.RoundTripper = annotate{c.base}
+	c := &Client{config: cfg, silent: silent, tracer: cfg.TracerProvider.Tracer(telemetry.Scope), base: newTransport(cfg)}
+	var traced http.RoundTripper = annotate{c.base, true}
 	if !silent { // it costs as much when nobody listens
 		traced = otelhttp.NewTransport(
-			annotate{c.base},
+			annotate{c.base, false},
 			otelhttp.WithTracerProvider(cfg.TracerProvider),
 			otelhttp.WithMeterProvider(cfg.MeterProvider),
 			otelhttp.WithPropagators(cfg.Propagator),

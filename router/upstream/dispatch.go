@@ -58,9 +58,11 @@ type Answer struct {
 
 // dispatch is the state of one Do. Sends come one after the other; only progress is written by other goroutines.
 type dispatch struct {
+	context.Context //nolint:containedctx // it is that of its own sends: whoever has their context finds the dispatch by it
 	payload
-	call    *Call
+	call    Call
 	watch   *Watch
+	whole   []byte // the body of a small call in one piece
 	sends   int
 	resends int           // sends that only made up for a stale connection
 	wait    time.Duration // before the next send
@@ -68,9 +70,12 @@ type dispatch struct {
 
 	progress atomic.Uint32
 	trace    httptrace.ClientTrace
+	shown    url.URL
 
 	// The outcome of the last send, since a cancelled wait loses what go-retryablehttp had.
-	answer *Answer
+	answer *Answer // last, nil if there was none
+	last   Answer
+	body   answerBody // of last
 	err    error
 }
 
@@ -87,21 +92,28 @@ type dispatchKey struct{}
 
 func dispatchOf(ctx context.Context) *dispatch { return ctx.Value(dispatchKey{}).(*dispatch) }
 
+// Value implements context.Context.
+func (d *dispatch) Value(key any) any {
+	if key == (dispatchKey{}) {
+		return d
+	}
+	return d.Context.Value(key)
+}
+
 // Do sends the call and sends it again while call.Retry asks for that. Answers below 300 are returned unread, others with
 // their body in ErrorBody (redirects are not followed and end like errors). Errors are *Error. When ctx ends during a wait
 // between two sends, the outcome of the last send is returned: look at ctx to know. ctx must be the one of w, which is armed
 // as Call says when Do returns an answer that is to be read, and off otherwise.
 func (c *Client) Do(ctx context.Context, call *Call, w *Watch) (*Answer, error) {
-	d := &dispatch{call: call, watch: w, payload: payload{segments: call.Segments, done: call.Done}}
+	d := &dispatch{Context: ctx, call: *call, watch: w, payload: payload{segments: call.Segments, done: call.Done}}
 	d.refs.Store(1)
 	defer d.release()
-	req := &retryablehttp.Request{Request: d.request(ctx)}
-	if call.Length > 0 {
-		if err := req.SetBody(retryablehttp.ReaderFunc(d.open)); err != nil {
-			return nil, &Error{Kind: kindOther, Err: err}
-		}
+	req := &retryablehttp.Request{Request: d.request(c.silent)}
+	err := d.setBody(req)
+	if err != nil {
+		return nil, &Error{Kind: kindOther, Err: err}
 	}
-	_, err := c.retry.Do(req) // the response is the one checkRetry saw last and has closed or put into the answer
+	_, err = c.retry.Do(req) // the response is the one checkRetry saw last and has closed or put into the answer
 	switch {
 	case d.answer != nil:
 		d.answer.Sends = d.sends
@@ -112,8 +124,28 @@ func (c *Client) Do(ctx context.Context, call *Call, w *Watch) (*Answer, error) 
 	return nil, d.err
 }
 
-// request returns the request without its body; its context carries the dispatch to where sends are seen.
-func (d *dispatch) request(ctx context.Context) *http.Request {
+// setBody gives a request the call's body: a small one in one piece, else as it lies.
+func (d *dispatch) setBody(req *retryablehttp.Request) error {
+	switch {
+	case d.call.Length <= 0:
+		return nil
+	case d.call.Length > joined:
+		return req.SetBody(retryablehttp.ReaderFunc(d.open))
+	}
+	d.whole = make([]byte, 0, d.call.Length)
+	for _, s := range d.segments {
+		d.whole = append(d.whole, s...)
+	}
+	return req.SetBody(d.whole)
+}
+
+// noHeader stands for a call's own where nobody on the way down looks at it: the client of net/http would copy it for a
+// redirect that is never followed.
+var noHeader = http.Header{}
+
+// request returns the request without its body; its context carries the dispatch to where sends are seen. Silent is without
+// instrumentation.
+func (d *dispatch) request(silent bool) *http.Request {
 	d.trace = httptrace.ClientTrace{
 		GetConn: func(string) { d.progress.Store(dialing) },
 		GotConn: func(info httptrace.GotConnInfo) {
@@ -125,13 +157,16 @@ func (d *dispatch) request(ctx context.Context) *http.Request {
 		},
 		GotFirstResponseByte: func() { d.progress.Store(talking) },
 	}
-	ctx = httptrace.WithClientTrace(context.WithValue(ctx, dispatchKey{}, d), &d.trace)
 	// The real path may name a model, and the query may hold more: nobody on the way down gets to see them.
-	shown := &url.URL{Scheme: d.call.URL.Scheme, Host: d.call.URL.Host, Opaque: "//" + d.call.URL.Host + d.call.Route} // opaque: braces stay
+	d.shown.Scheme, d.shown.Host = d.call.URL.Scheme, d.call.URL.Host
+	header := noHeader
+	if !silent {
+		d.shown.Opaque = "//" + d.call.URL.Host + d.call.Route // opaque: braces stay
+		header = d.call.Header
+	}
 	return (&http.Request{
-		Method: d.call.Method, URL: shown, Host: d.call.URL.Host, Header: d.call.Header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
+		Method: d.call.Method, URL: &d.shown, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(httptrace.WithClientTrace(d, &d.trace))
 }
 
 // checkRetry keeps the outcome of a send and decides whether there is another one. It never answers with an error, which
@@ -143,10 +178,12 @@ func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error)
 	case err != nil:
 		d.err = d.wrap(ctx, err)
 	case resp.StatusCode < http.StatusMultipleChoices:
-		d.answer = &Answer{Response: resp}
+		d.last = Answer{Response: resp}
+		d.answer = &d.last
 		return false, nil
 	default:
-		d.answer = &Answer{Response: resp, ErrorBody: d.readError(resp)}
+		d.last = Answer{Response: resp, ErrorBody: d.readError(resp)}
+		d.answer = &d.last
 	}
 	d.watch.Arm(Off, 0)
 	if ctx.Err() != nil {
