@@ -173,6 +173,7 @@ type body struct {
 	plain bool // was sent without a content coding
 	uses  atomic.Int32
 	r     *Router
+	done  func() // release, made once
 }
 
 const (
@@ -181,7 +182,7 @@ const (
 	totalFloor = 256 << 20 // or this much, if that is more
 )
 
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
+var bodies = sync.Pool{New: func() any { return &body{} }}
 
 func (b *body) hold() { b.uses.Add(1) }
 
@@ -190,11 +191,10 @@ func (b *body) release() {
 		return
 	}
 	b.r.buffered.Add(-int64(cap(b.bytes)))
-	if cap(b.bytes) <= pooledBody {
-		buf := b.bytes[:0]
-		bodies.Put(&buf)
+	if b.r, b.bytes = nil, b.bytes[:0]; cap(b.bytes) > pooledBody {
+		b.bytes = nil
 	}
-	b.bytes = nil
+	bodies.Put(b)
 }
 
 // readBody reads a request body of at most limit bytes, before and after its content coding is undone.
@@ -207,11 +207,13 @@ func (r *Router) readBody(req *http.Request, w http.ResponseWriter, limit int64)
 	if err != nil {
 		return nil, err
 	}
-	buf, _ := bodies.Get().(*[]byte)
-	b := &body{bytes: (*buf)[:0], r: r, plain: src.plain}
+	b, _ := bodies.Get().(*body)
+	if b.r, b.plain = r, src.plain; b.done == nil {
+		b.done = b.release
+	}
 	r.buffered.Add(int64(cap(b.bytes)))
 	b.hold()
-	if err := b.fill(src, req.ContentLength, limit); err != nil {
+	if err := b.fill(src.Reader, req.ContentLength, limit); err != nil {
 		b.release()
 		return nil, err
 	}
@@ -232,16 +234,25 @@ func (b *body) fill(src io.Reader, expected, limit int64) error {
 		}
 		n, err := src.Read(b.bytes[len(b.bytes):cap(b.bytes)])
 		b.bytes = b.bytes[:len(b.bytes)+n]
-		var over *http.MaxBytesError
 		switch {
-		case int64(len(b.bytes)) > limit, errors.As(err, &over), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		case int64(len(b.bytes)) > limit:
 			return tooLarge(limit)
 		case err == io.EOF:
 			return nil
+		case isTooLarge(err):
+			return tooLarge(limit)
 		case err != nil:
 			return &Error{Kind: "read_body_failed", Status: http.StatusBadRequest, Msg: "the request body could not be read to its end", Err: err, class: callerInvalid}
 		}
 	}
+}
+
+func isTooLarge(err error) bool {
+	if err == nil {
+		return false
+	}
+	_, over := errors.AsType[*http.MaxBytesError](err)
+	return over || errors.Is(err, zstd.ErrDecoderSizeExceeded)
 }
 
 func (b *body) grow(size int, total int64) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -288,10 +289,10 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	x.body.hold()
 	call := &upstream.Call{
 		Method: http.MethodPost, Header: header,
-		URL:      w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), a.query()),
+		URL:      a.url(),
 		Segments: s.segments, Length: s.length, Stream: x.streaming,
 		FirstByte: limits.FirstByte, FirstEvent: limits.FirstEvent, Response: limits.Response,
-		Route: w.Template(x.route.Op), Done: x.body.release, Retry: a.sendAgain,
+		Route: w.Template(x.route.Op), Done: x.body.done, Retry: a.sendAgain,
 	}
 	var ans *upstream.Answer
 	var err error
@@ -299,6 +300,15 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	call.Segments = nil // the answer keeps the call
 	a.retries.endWait(x.r.opts.now())
 	return ans, err
+}
+
+// url is where the request goes.
+func (a *attempt) url() *url.URL {
+	x, w, query := a.x, a.w, a.query()
+	if u := a.t.urls[recorderKey{w.Name, x.route.Op}]; u != nil && query == "" {
+		return u
+	}
+	return w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), query)
 }
 
 // transport is the evidence of an attempt that got no answer, or lost it on the way.

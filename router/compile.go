@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -73,7 +74,10 @@ func (r *Router) compileAccount(cfg *settings.Config, i int) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upstream %q: base_url is no URL", u.Name)
 	}
-	a := &account{cfg: u, index: i, base: base, rec: r.tel.Upstream(u.Name), address: base.Hostname(), quota: &quota{}}
+	a := &account{
+		cfg: u, index: i, base: base, rec: r.tel.Upstream(u.Name), address: base.Hostname(), quota: &quota{},
+		own: map[wire.Name]http.Header{}, urls: map[recorderKey]*url.URL{},
+	}
 	a.port = portOf(base)
 	if a.cacheTTL = u.CacheTTL; a.cacheTTL == 0 {
 		a.cacheTTL = cfg.Affinity.CacheTTL
@@ -84,7 +88,13 @@ func (r *Router) compileAccount(cfg *settings.Config, i int) (*account, error) {
 		}
 	}
 	for _, name := range u.Wires {
-		a.wires = append(a.wires, wire.ByName(wire.Name(name)))
+		w := wire.ByName(wire.Name(name))
+		a.wires, a.own[w.Name] = append(a.wires, w), a.ownHeader(w)
+		for _, op := range []wire.Op{wire.Generate, wire.CountTokens} {
+			if w.ModelInBody() { // and so not in the path
+				a.urls[recorderKey{w.Name, op}] = w.JoinURL(base, w.Path(op, "", false), "")
+			}
+		}
 	}
 	conf := upstream.Config{
 		Name: u.Name, Base: base, Connect: u.Timeouts.Connect, Dial: r.opts.dial,

@@ -30,29 +30,43 @@ func (a *attempt) requestHeader() http.Header {
 	x, t, in := a.x, a.t, a.x.req.Header
 	h := make(http.Header, len(in)+4)
 	for name, values := range in {
-		if !foreign(name, a.w) && (a.tr == nil || !tellsClient(name)) {
+		if !withheld[name] && !foreign(name, a.w) && (a.tr == nil || !tellsClient(name)) {
 			h[name] = values
 		}
 	}
-	removeHops(h, in)
-	for _, list := range [][]string{settings.OwnRequestHeaders, settings.CredentialHeaders} {
-		for _, name := range list {
-			delete(h, name)
-		}
-	}
-	delete(h, cookies)
+	removeNamed(h, in)
 	if !x.body.plain {
 		delete(h, "Content-Encoding")
 	}
 	if len(h["User-Agent"]) == 0 {
 		h["User-Agent"] = []string{""} // or net/http would put in its own
 	}
-	h["Accept-Encoding"] = []string{"identity"}
+	h["Accept-Encoding"] = identity
 	if a.w.Name == wire.Messages && len(h["Anthropic-Version"]) == 0 {
 		h["Anthropic-Version"] = []string{"2023-06-01"}
 	}
-	t.authorize(h, a.w)
-	for name, value := range t.cfg.Headers {
+	maps.Copy(h, t.own[a.w.Name])
+	return h
+}
+
+// withheld are the headers that never go on as the client sent them.
+var withheld = func() map[string]bool {
+	set := map[string]bool{cookies: true}
+	for _, list := range [][]string{settings.HopByHop, settings.OwnRequestHeaders, settings.CredentialHeaders} {
+		for _, name := range list {
+			set[name] = true
+		}
+	}
+	return set
+}()
+
+var identity = []string{"identity"}
+
+// ownHeader is what an account puts into every request on a wire: its credential and what the configuration says.
+func (a *account) ownHeader(w *wire.Wire) http.Header {
+	h := http.Header{}
+	a.authorize(h, w)
+	for name, value := range a.cfg.Headers {
 		h.Set(name, value.Reveal())
 	}
 	return h
@@ -111,13 +125,17 @@ func hasPrefixFold(s, prefix string) bool {
 
 // removeHops takes what speaks of one connection out of h, including what the Connection header of from names.
 func removeHops(h, from http.Header) {
+	removeNamed(h, from)
+	for _, name := range settings.HopByHop {
+		delete(h, name)
+	}
+}
+
+func removeNamed(h, from http.Header) {
 	for _, line := range from["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			h.Del(strings.TrimSpace(name))
 		}
-	}
-	for _, name := range settings.HopByHop {
-		delete(h, name)
 	}
 }
 
@@ -135,12 +153,12 @@ func (x *exchange) answerHeader(a *answer) {
 		return
 	}
 	if a.dropped != "" {
-		h.Set(headerDropped, a.dropped)
+		h[headerDropped] = []string{a.dropped}
 	}
-	h.Set(headerUpstream, a.upstream)
-	h.Set(headerModel, a.model)
-	h.Set(headerCall, x.call)
-	h.Set(headerAttempts, strconv.Itoa(x.outcome.attempts))
+	values := []string{a.upstream, a.model, x.call, strconv.Itoa(x.outcome.attempts)}
+	for i, name := range [...]string{headerUpstream, headerModel, headerCall, headerAttempts} {
+		h[name] = values[i : i+1 : i+1]
+	}
 }
 
 // providerRequestID is the id under which the provider knows the request.

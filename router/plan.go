@@ -285,5 +285,8 @@ func (s *snapshot) ids() []string {
 func sessionHash(id string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
-	return hex.EncodeToString(h.Sum(nil))
+	var sum [4]byte
+	var text [8]byte
+	hex.Encode(text[:], h.Sum(sum[:0]))
+	return string(text[:])
 }

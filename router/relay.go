@@ -360,13 +360,14 @@ func (a *attempt) rewriteModel() {
 	if !a.rewrites() || a.tr != nil || a.src.coded != nil || a.src.blind {
 		return
 	}
-	var o peek.Object
-	if o.Scan(a.ans.held) != nil {
-		return
-	}
-	if m, ok := o.Find("model"); ok {
-		edit := []peek.Edit{{Span: m.Value, New: quote(a.x.asked)}}
-		a.ans.held = slices.Concat(peek.Splice(nil, a.ans.held, edit)...)
+	held, at := a.ans.held, peek.Span{}
+	err := peek.Members(held, func(m peek.Member) {
+		if at.End == 0 && peek.Equal(held[m.Key.Start:m.Key.End], "model") {
+			at = m.Value
+		}
+	})
+	if err == nil && at.End > 0 {
+		a.ans.held = slices.Concat(held[:at.Start], quote(a.x.asked), held[at.End:])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/translate/peek"
@@ -195,6 +196,14 @@ func (a *attempt) leaveUnsigned() {
 
 // quote writes a text as JSON.
 func quote(s string) []byte {
+	if !strings.ContainsFunc(s, odd) {
+		return append(append(append(make([]byte, 0, len(s)+2), '"'), s...), '"')
+	}
 	raw, _ := json.Marshal(s) // a string always has a JSON form
 	return raw
+}
+
+// odd reports whether a character may not stand for itself in JSON.
+func odd(r rune) bool {
+	return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
 }

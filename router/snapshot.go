@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -44,7 +45,9 @@ type account struct {
 	index    int
 	base     *url.URL
 	wires    []*wire.Wire
-	groups   []string // that it belongs to
+	own      map[wire.Name]http.Header // that go with every request
+	urls     map[recorderKey]*url.URL  // of what the path of a request says nothing about; must not be changed
+	groups   []string                  // that it belongs to
 	client   *upstream.Client
 	rec      *telemetry.UpstreamRecorder
 	address  string

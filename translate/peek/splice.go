@@ -1,6 +1,9 @@
 package peek
 
-import "io"
+import (
+	"io"
+	"slices"
+)
 
 // Edit replaces what the span of a text holds by New. An empty span inserts.
 type Edit struct {
@@ -11,6 +14,7 @@ type Edit struct {
 // Splice appends to dst the segments that src consists of after edits, which are sorted and do not overlap. It copies
 // nothing: the segments are parts of src and of the edits.
 func Splice(dst [][]byte, src []byte, edits []Edit) [][]byte {
+	dst = slices.Grow(dst, 2*len(edits)+1)
 	pos := 0
 	for _, e := range edits {
 		if pos < e.Start {
