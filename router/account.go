@@ -28,7 +28,8 @@ func (x *exchange) account() {
 		defer x.r.queue.leave(x.r.snap.Load().cfg.Server.MaxConcurrentRequests)
 	}
 	o := &x.outcome
-	duration := x.r.opts.now().Sub(x.start)
+	now := x.r.opts.now()
+	duration := now.Sub(x.start)
 	overhead := max(0, duration-x.waited)
 	modelID, wireName := unknown, string(x.route.Wire.Name)
 	recs := x.snap.strange
@@ -40,7 +41,6 @@ func (x *exchange) account() {
 	})
 	x.snap.callers.Request(x.ctx, telemetry.Caller{Key: x.key, Client: x.clientType, Model: modelID}, o.usd, o.used)
 	x.closeSpan(overhead.Seconds())
-	now := x.r.opts.now()
 	x.r.recent.add(x.snap.cfg.Server.RecentRequests, Recent{
 		Call: x.call, TraceID: x.trace, At: now, Wire: wireName, Model: modelID, Session: x.hash, Kind: o.decision,
 		Upstream: o.upstream, UpstreamModel: o.model, Status: o.status, Attempts: o.attempts, DurationMS: milliseconds(duration),

@@ -43,6 +43,7 @@ type attempt struct {
 	retries    retries
 	ans        *answer // own, nil before there is one that the client may see
 	own        answer
+	call       upstream.Call
 	src        *source
 	facts      *wire.Facts
 	scanner    sse.Scanner
@@ -53,7 +54,9 @@ type attempt struct {
 	alive      bool // the first event that is no comment or ping has come
 	firstChunk time.Duration
 	lastChunk  time.Time
-	outcome    string // telemetry's word for how it ended, "" before
+	found      verdict.Evidence
+	verdict    verdict.Verdict // on what was found
+	outcome    string          // telemetry's word for how it ended, "" before
 	cost       telemetry.Cost
 	capture    *capture // nil unless contents are told
 }
@@ -84,11 +87,10 @@ func (x *exchange) attempt() error {
 	case over:
 		return err
 	case x.outcome.attempts > 0: // who was to be next went out before its turn
-		x.failed(x.failure)
-		return x.exhausted(x.failure)
+		return x.spent()
 	}
 	if t, force := x.rescue(); t != nil {
-		if a, _ := x.begin(t, force); a != nil {
+		if a := x.begin(t, force); a != nil {
 			_, err := x.try(a, nil)
 			return err
 		}
@@ -99,9 +101,8 @@ func (x *exchange) attempt() error {
 // walk tries targets in their order and reports whether one of them was the last.
 func (x *exchange) walk(targets []*target) (over bool, err error) {
 	for i, t := range targets {
-		a, b := x.begin(t, health.NoForce)
+		a := x.begin(t, health.NoForce)
 		if a == nil {
-			x.held = append(x.held, held{t, b})
 			continue
 		}
 		if again, err := x.try(a, targets[i+1:]); !again {
@@ -111,11 +112,15 @@ func (x *exchange) walk(targets []*target) (over bool, err error) {
 	return false, nil
 }
 
-// begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old.
-func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block) {
+// begin takes a place at a target, and the probe lease if one is due. It checks eligibility again: the plan may be old. It is nil
+// if the target is held off, which is noted unless it is forced.
+func (x *exchange) begin(t *target, force health.Force) *attempt {
 	lease, block := x.r.ledger.Begin(x.r.opts.now(), x.ledgerTarget(t), x.conversation, force)
 	if lease == nil {
-		return nil, block
+		if force == health.NoForce {
+			x.held = append(x.held, held{t, block})
+		}
+		return nil
 	}
 	x.outcome.attempts++
 	a, facts := &x.first, x.facts
@@ -131,7 +136,7 @@ func (x *exchange) begin(t *target, force health.Force) (*attempt, health.Block)
 	}
 	a.w = t.speaks(x.route.Wire, x.route.Op)
 	a.rec = t.recorder(recorderKey{a.w.Name, x.route.Op}, x.asked)
-	return a, block
+	return a
 }
 
 // try carries one attempt out and reports whether the next target should be tried. rest are the targets left.
@@ -144,24 +149,41 @@ func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	}
 	a.open()
 	defer a.close()
-	ev := a.run()
-	ev.Model, ev.Counts = a.t.asks(x.asked), !x.generates()
-	v := x.snap.policy.Judge(x.r.opts.now(), ev)
-	if x.timedOut() && ev.Kind != "" {
-		v.Blame = false // the request's own limit says nothing about the target, unlike an answer that came before it
+	if resp, err := a.send(); err != nil {
+		a.found = a.transport(err)
+	} else {
+		a.found = a.run(resp)
 	}
+	v := a.judge()
 	if again = x.tryAgain(v, rest); again {
-		a.settle(v, telemetry.AttemptFailedOver)
-		x.keep(a)
-		x.failure = v
+		a.leaveBehind(v)
 		return true, nil
 	}
-	return false, a.conclude(ev, v)
+	return false, a.conclude()
+}
+
+// leaveBehind closes the books of an attempt after which another target is tried.
+func (a *attempt) leaveBehind(v *verdict.Verdict) {
+	a.settle(*v, telemetry.AttemptFailedOver)
+	a.x.keep(a)
+	a.x.failure = *v
+}
+
+// judge makes up the verdict on what was found. It has a frame of its own since what stands below it on the stack is there for
+// as long as a stream lasts.
+func (a *attempt) judge() *verdict.Verdict {
+	x, ev := a.x, &a.found
+	ev.Model, ev.Counts = a.t.asks(x.asked), !x.generates()
+	a.verdict = x.snap.policy.Judge(x.r.opts.now(), *ev)
+	if x.timedOut() && ev.Kind != "" {
+		a.verdict.Blame = false // the request's own limit says nothing about the target, unlike an answer that came before it
+	}
+	return &a.verdict
 }
 
 // tryAgain is the one decision to go on with another target: nothing has reached the client, the failure is one that
 // another target may not have, and there is one that may be tried within the limits.
-func (x *exchange) tryAgain(v verdict.Verdict, rest []*target) bool {
+func (x *exchange) tryAgain(v *verdict.Verdict, rest []*target) bool {
 	cfg := &x.snap.cfg.Failover
 	switch {
 	case x.outcome.committed, v.Move != verdict.FailOver, x.ctx.Err() != nil:
@@ -201,28 +223,32 @@ func (a *attempt) open() {
 		a.ctx, a.span = x.r.tel.Tracer().Start(x.ctx, op+" "+a.t.label, clientSpan...)
 	}
 	if a.notes = newNotes(a.span); a.notes != nil {
-		a.notes.add(
-			attribute.String(telemetry.AttrOperation, op),
-			attribute.String(telemetry.AttrProvider, a.t.provider(a.w)),
-			attribute.String(telemetry.AttrRequestModel, clip(a.t.asks(x.asked), 256)),
-			attribute.Bool(telemetry.AttrStream, x.streaming),
-			attribute.String(telemetry.AttrServerAddress, a.t.address),
-			attribute.Int(telemetry.AttrServerPort, a.t.port),
-			attribute.String(telemetry.AttrUpstream, a.t.cfg.Name),
-			attribute.String(telemetry.AttrModel, x.model.id),
-			attribute.Int(telemetry.AttrAttemptNumber, a.number),
-			attribute.String(telemetry.AttrAttemptReason, a.reason),
-		)
-		x.parameters(a.notes)
+		a.announce(op)
 	}
 	a.ctx, a.watch = upstream.NewWatch(a.ctx)
 	a.capture = x.newCapture(a.ctx)
 	a.t.rec.Active(a.ctx, 1)
 	if x.watched() {
-		e := x.event(PhaseAttemptStart, a.start, a)
-		e.Decision = x.outcome.decision
-		x.r.emit(e)
+		x.tell(PhaseAttemptStart, a.start, a)
 	}
+}
+
+// announce notes what the attempt's span says from its start.
+func (a *attempt) announce(op string) {
+	x := a.x
+	a.notes.add(
+		attribute.String(telemetry.AttrOperation, op),
+		attribute.String(telemetry.AttrProvider, a.t.provider(a.w)),
+		attribute.String(telemetry.AttrRequestModel, clip(a.t.asks(x.asked), 256)),
+		attribute.Bool(telemetry.AttrStream, x.streaming),
+		attribute.String(telemetry.AttrServerAddress, a.t.address),
+		attribute.Int(telemetry.AttrServerPort, a.t.port),
+		attribute.String(telemetry.AttrUpstream, a.t.cfg.Name),
+		attribute.String(telemetry.AttrModel, x.model.id),
+		attribute.Int(telemetry.AttrAttemptNumber, a.number),
+		attribute.String(telemetry.AttrAttemptReason, a.reason),
+	)
+	x.parameters(a.notes)
 }
 
 // clientSpan is how spans of attempts are begun.
@@ -241,12 +267,8 @@ func (a *attempt) close() {
 	a.span.End()
 }
 
-// run sends the request and reads the answer: to its end if it is good, else until it is known to be bad.
-func (a *attempt) run() verdict.Evidence {
-	resp, err := a.send()
-	if err != nil {
-		return a.transport(err)
-	}
+// run reads the answer: to its end if it is good, else until it is known to be bad.
+func (a *attempt) run(resp *upstream.Answer) verdict.Evidence {
 	a.notes.add(attribute.Int(telemetry.AttrHTTPStatus, resp.StatusCode))
 	if id := providerRequestID(resp.Header); id != "" {
 		a.notes.add(attribute.String(telemetry.AttrProviderRequest, id))
@@ -255,11 +277,7 @@ func (a *attempt) run() verdict.Evidence {
 	a.ans = &a.own
 	a.own = answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header, dropped: a.droppedHeader()}
 	if !verdict.IsSuccess(resp.StatusCode) {
-		a.ans.held = resp.ErrorBody
-		text := undone(resp.Header, resp.ErrorBody)
-		a.facts.Failure = a.w.ErrorOf(text)
-		a.translateError(text)
-		return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.facts.Failure, Gone: a.x.clientGone()}
+		return a.refused(resp)
 	}
 	if isEventStream(resp.Header) {
 		a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.strip != nil || a.tr != nil)
@@ -277,6 +295,15 @@ func (a *attempt) run() verdict.Evidence {
 	return a.plain()
 }
 
+// refused is the evidence of an answer whose status tells of a failure.
+func (a *attempt) refused(resp *upstream.Answer) verdict.Evidence {
+	a.ans.held = resp.ErrorBody
+	text := undone(resp.Header, resp.ErrorBody)
+	a.facts.Failure = a.w.ErrorOf(text)
+	a.translateError(text)
+	return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.facts.Failure, Gone: a.x.clientGone()}
+}
+
 // send dispatches the request in this target's shape.
 func (a *attempt) send() (*upstream.Answer, error) {
 	x, w := a.x, a.w
@@ -287,7 +314,7 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	limits, header := &a.t.cfg.Timeouts, a.requestHeader()
 	a.capture.request(header, s.segments)
 	x.body.hold()
-	call := &upstream.Call{
+	a.call = upstream.Call{
 		Method: http.MethodPost, Header: header,
 		URL:      a.url(),
 		Segments: s.segments, Length: s.length, Stream: x.streaming,
@@ -296,9 +323,8 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	}
 	var ans *upstream.Answer
 	var err error
-	x.await(func() { ans, err = a.t.client.Do(a.ctx, call, a.watch) })
-	call.Segments = nil // the answer keeps the call
-	a.retries.endWait(x.r.opts.now())
+	a.retries.endWait(x.await(func() { ans, err = a.t.client.Do(a.ctx, &a.call, a.watch) }))
+	a.call.Segments = nil // the answer keeps the call
 	return ans, err
 }
 
@@ -328,73 +354,3 @@ func (x *exchange) clientGone() bool { return x.req.Context().Err() != nil }
 
 // timedOut reports whether the request ran into request_timeout.
 func (x *exchange) timedOut() bool { return errors.Is(context.Cause(x.ctx), errRequestTimeout) }
-
-// conclude ends the request with this attempt: it was served, or it is the last that could be tried.
-func (a *attempt) conclude(ev verdict.Evidence, v verdict.Verdict) error {
-	x := a.x
-	switch {
-	case v.Move == verdict.Stop:
-		a.settle(v, telemetry.AttemptCancelled)
-		x.outcome.result, x.outcome.class = telemetry.OutcomeCancelled, telemetry.ClassCancelled
-		if !x.outcome.committed {
-			return errGone
-		}
-		return nil
-	case v.Move == verdict.Serve:
-		a.settle(v, telemetry.AttemptServed)
-		x.served(a)
-		x.remember(a)
-		return nil
-	case x.outcome.committed:
-		a.settle(v, telemetry.AttemptFailed)
-		x.failed(v)
-		return a.breakOff(ev)
-	}
-	a.settle(v, telemetry.AttemptFailed)
-	if v.CannotCount {
-		return x.estimate()
-	}
-	x.failed(v)
-	if probed := x.probed(a.rest); v.AboutAccount() && len(probed) > 0 {
-		return x.none(probed)
-	}
-	if a.ans == nil || a.broken(ev) {
-		return x.exhausted(v)
-	}
-	if v.Move == verdict.FailOver && x.snap.cfg.Failover.AllFailed != "answer" {
-		x.keep(a)
-		return x.exhausted(v)
-	}
-	return a.passOn(ev)
-}
-
-// broken reports whether an answer ended before it said anything, so that there is nothing to pass on.
-func (a *attempt) broken(ev verdict.Evidence) bool {
-	return ev.Kind != "" && len(a.ans.held) == 0 || ev.Kind != "" && a.ans.stream
-}
-
-// exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, unless the
-// configuration wants one of the router's own, and with that if no upstream gave any.
-func (x *exchange) exhausted(v verdict.Verdict) error {
-	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
-	a, mode := x.last, x.snap.cfg.Failover.AllFailed
-	switch {
-	case mode == "bad_gateway":
-		e.Kind, e.Msg = "all_targets_failed", "every target that was tried has failed"
-		if e.kind != "" {
-			e.Msg += ", the last one with " + e.kind
-		}
-		return e
-	case a != nil && mode == "unavailable":
-		unavailable := *a
-		unavailable.status = http.StatusServiceUnavailable
-		return x.deliver(&unavailable)
-	case a != nil:
-		return x.deliver(a)
-	case mode == "unavailable":
-		e.Status = http.StatusServiceUnavailable
-	case v.ErrorType == telemetry.ErrorTimeout:
-		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
-	}
-	return e
-}

@@ -21,7 +21,7 @@ func (a *attempt) commit(out []byte) error {
 	x.outcome.firstChunk = now.Sub(x.start)
 	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
 	if x.watched() {
-		x.r.emit(x.event(PhaseCommitted, now, a))
+		x.tell(PhaseCommitted, now, a)
 	}
 	if a.ans.stream {
 		a.watch.Cap(a.t.cfg.Timeouts.Stream)
@@ -144,4 +144,80 @@ func (x *exchange) estimate() error {
 	}
 	_, _ = fmt.Fprintf(x.w, `{"input_tokens":%d,"estimated":true}`+"\n", translate.EstimateTokens(x.body.bytes)) // a client that has left needs none
 	return errAnswered
+}
+
+// conclude ends the request with this attempt: it was served, or it is the last that could be tried.
+func (a *attempt) conclude() error {
+	x, ev, v := a.x, &a.found, &a.verdict
+	switch {
+	case v.Move == verdict.Stop:
+		a.settle(*v, telemetry.AttemptCancelled)
+		x.outcome.result, x.outcome.class = telemetry.OutcomeCancelled, telemetry.ClassCancelled
+		if !x.outcome.committed {
+			return errGone
+		}
+		return nil
+	case v.Move == verdict.Serve:
+		a.settle(*v, telemetry.AttemptServed)
+		x.served(a)
+		x.remember(a)
+		return nil
+	case x.outcome.committed:
+		a.settle(*v, telemetry.AttemptFailed)
+		x.failed(*v)
+		return a.breakOff(*ev)
+	}
+	a.settle(*v, telemetry.AttemptFailed)
+	if v.CannotCount {
+		return x.estimate()
+	}
+	x.failed(*v)
+	if probed := x.probed(a.rest); v.AboutAccount() && len(probed) > 0 {
+		return x.none(probed)
+	}
+	if a.ans == nil || a.broken(*ev) {
+		return x.exhausted(*v)
+	}
+	if v.Move == verdict.FailOver && x.snap.cfg.Failover.AllFailed != "answer" {
+		x.keep(a)
+		return x.exhausted(*v)
+	}
+	return a.passOn(*ev)
+}
+
+// broken reports whether an answer ended before it said anything, so that there is nothing to pass on.
+func (a *attempt) broken(ev verdict.Evidence) bool {
+	return ev.Kind != "" && len(a.ans.held) == 0 || ev.Kind != "" && a.ans.stream
+}
+
+// exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, unless the
+// configuration wants one of the router's own, and with that if no upstream gave any.
+func (x *exchange) exhausted(v verdict.Verdict) error {
+	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
+	a, mode := x.last, x.snap.cfg.Failover.AllFailed
+	switch {
+	case mode == "bad_gateway":
+		e.Kind, e.Msg = "all_targets_failed", "every target that was tried has failed"
+		if e.kind != "" {
+			e.Msg += ", the last one with " + e.kind
+		}
+		return e
+	case a != nil && mode == "unavailable":
+		unavailable := *a
+		unavailable.status = http.StatusServiceUnavailable
+		return x.deliver(&unavailable)
+	case a != nil:
+		return x.deliver(a)
+	case mode == "unavailable":
+		e.Status = http.StatusServiceUnavailable
+	case v.ErrorType == telemetry.ErrorTimeout:
+		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
+	}
+	return e
+}
+
+// spent ends a request with the failure of the attempt that was left last.
+func (x *exchange) spent() error {
+	x.failed(x.failure)
+	return x.exhausted(x.failure)
 }

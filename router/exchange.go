@@ -183,7 +183,7 @@ func (x *exchange) open() {
 		x.ctx, x.cancel = context.WithTimeoutCause(x.ctx, limit, errRequestTimeout)
 	}
 	if x.watched() {
-		x.r.emit(x.event(PhaseReceived, x.start, nil))
+		x.tell(PhaseReceived, x.start, nil)
 	}
 }
 
@@ -221,11 +221,14 @@ func (n *notes) tell(span trace.Span) {
 	notePool.Put(n)
 }
 
-// await runs something that waits for the client or an upstream, so that the time is not counted as the router's own.
-func (x *exchange) await(f func()) {
+// await runs something that waits for the client or an upstream, so that the time is not counted as the router's own. It
+// returns when that was over.
+func (x *exchange) await(f func()) (now time.Time) {
 	from := x.r.opts.now()
 	f()
-	x.waited += x.r.opts.now().Sub(from)
+	now = x.r.opts.now()
+	x.waited += now.Sub(from)
+	return now
 }
 
 // Phase is a point in a request's life at which an Event is told.
@@ -308,6 +311,15 @@ func (x *exchange) event(p Phase, now time.Time, a *attempt) Event {
 		e.Upstream, e.Index, e.UpstreamModel, e.Attempt = a.t.cfg.Name, a.t.index, a.t.asks(x.asked), a.number
 	}
 	return e
+}
+
+// tell emits an event, off the stack of what goes on for as long as an answer does.
+func (x *exchange) tell(p Phase, now time.Time, a *attempt) {
+	e := x.event(p, now, a)
+	if p == PhaseAttemptStart {
+		e.Decision = x.outcome.decision
+	}
+	x.r.emit(e)
 }
 
 func (r *Router) emit(e Event) {

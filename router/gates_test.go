@@ -14,7 +14,7 @@ func TestAllocationsPerRequest(t *testing.T) {
 	if router.RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	for telemetry, most := range map[bool]float64{false: 174, true: 243} {
+	for telemetry, most := range map[bool]float64{false: 105, true: 187} {
 		t.Run(fmt.Sprintf("telemetry=%t", telemetry), func(t *testing.T) {
 			p := newPeer(t, wholeAnswer(200, goodChat), "", "")
 			p.tail = nil

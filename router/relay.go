@@ -296,7 +296,7 @@ func (a *attempt) plain() verdict.Evidence {
 	switch {
 	case good:
 		a.rewriteModel()
-		a.firstChunk = x.r.opts.now().Sub(a.start)
+		a.firstChunk = a.src.came.Sub(a.start)
 		if err := a.commit(nil); err != nil {
 			return a.transport(err)
 		}

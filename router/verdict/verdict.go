@@ -189,7 +189,7 @@ var clues = []struct {
 }
 
 // Judge says what an attempt's end means. Nothing else in the router looks at what a status code stands for.
-func (p Policy) Judge(now time.Time, e Evidence) Verdict {
+func (p *Policy) Judge(now time.Time, e Evidence) Verdict {
 	if p.AnyAnswer && e.Committed && (e.InBand || e.Unusable) {
 		e.Complete = true
 	}

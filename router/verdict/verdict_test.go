@@ -213,7 +213,7 @@ func TestJudge(t *testing.T) {
 		{"error as finish reason", told(wire.Failure{Type: "error"}), "failOver provider_server_error 500 target server_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ruling(Policy{}.Judge(hintNow, c.e))); diff != "" {
+			if diff := cmp.Diff(c.want, ruling((&Policy{}).Judge(hintNow, c.e))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -223,11 +223,11 @@ func TestJudge(t *testing.T) {
 // A limit that names what was asked for is that model's, even where it does not say that it is a model.
 func TestALimitThatNamesTheModelIsTheModels(t *testing.T) {
 	e := answered(wire.Chat, 429, `{"error":{"message":"Your organization may not call GPT-9 that often"}}`)
-	if v := (Policy{}).Judge(hintNow, e); v.Failure.Scope != health.ScopeAccount {
+	if v := (&Policy{}).Judge(hintNow, e); v.Failure.Scope != health.ScopeAccount {
 		t.Errorf("without the model: %s", ruling(v))
 	}
 	e.Model = "gpt-9"
-	if v := (Policy{}).Judge(hintNow, e); v.Failure.Scope != health.ScopeTarget {
+	if v := (&Policy{}).Judge(hintNow, e); v.Failure.Scope != health.ScopeTarget {
 		t.Errorf("with the model: %s", ruling(v))
 	}
 }
@@ -252,7 +252,7 @@ func TestRetryable(t *testing.T) {
 		{"a stream has begun", Evidence{Status: 200, Kind: telemetry.ErrorConnectionReset, Committed: true}, false},
 		{"400", answered(wire.Chat, 400, ``), false},
 	} {
-		if got := (Policy{}).Judge(hintNow, c.e).Retryable; got != c.want {
+		if got := (&Policy{}).Judge(hintNow, c.e).Retryable; got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -282,7 +282,7 @@ func TestFailureCarriesTheStatus(t *testing.T) {
 		e    Evidence
 		want int
 	}{{Evidence{Status: 500}, 500}, {told(wire.Failure{Status: 502}), 502}, {told(wire.Failure{}), 0}, {Evidence{Kind: telemetry.ErrorDNS}, 0}} {
-		if got := (Policy{}).Judge(hintNow, c.e).Failure; got.Status != c.want || got.ErrorType == "" {
+		if got := (&Policy{}).Judge(hintNow, c.e).Failure; got.Status != c.want || got.ErrorType == "" {
 			t.Errorf("%+v, want %d", got, c.want)
 		}
 	}
@@ -340,7 +340,7 @@ func FuzzJudge(f *testing.F) {
 		for _, w := range wire.All {
 			e := answered(w.Name, status, body, "retry-after: "+retry)
 			e.InBand = inBand
-			v := Policy{}.Judge(hintNow, e)
+			v := (&Policy{}).Judge(hintNow, e)
 			if (v.Move == Serve) != (v.Class == "") || v.Blame != (v.Failure.Reason != "") || v.Move == FailOver && !v.Blame || len(v.Code) > 64 {
 				t.Fatalf("%+v of %+v", v, e)
 			}
@@ -362,7 +362,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Policy{}.Judge(hintNow, c.e)
+				(&Policy{}).Judge(hintNow, c.e)
 			}
 		})
 	}
