@@ -106,6 +106,7 @@ func (d *dispatch) Value(key any) any {
 // as Call says when Do returns an answer that is to be read, and off otherwise.
 func (c *Client) Do(ctx context.Context, call *Call, w *Watch) (*Answer, error) {
 	d := &dispatch{Context: ctx, call: *call, watch: w, payload: payload{segments: call.Segments, done: call.Done}}
+	d.call.Segments = nil // an answer that is read for long keeps the dispatch: the payload knows when to let go of them
 	d.refs.Store(1)
 	defer d.release()
 	req := &retryablehttp.Request{Request: d.request(c.silent)}
