@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -26,9 +27,7 @@ func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 		trace.SpanFromContext(ctx).SetAttributes(attribute.Int(telemetry.AttrHTTPResend, d.sends-1))
 	}
 	r.URL = d.call.URL // it is the dispatch's own request, or otelhttp's copy of it
-	if a.silent && d.call.Header != nil {
-		r.Header = d.call.Header
-	}
+	r.Header = d.header(r.Header)
 	if err := d.lighten(r, a.silent); err != nil {
 		return nil, d.wrap(ctx, err)
 	}
@@ -42,6 +41,19 @@ func (a annotate) RoundTrip(r *http.Request) (*http.Response, error) {
 	d.body = answerBody{ReadCloser: resp.Body, request: r}
 	resp.Body = &d.body
 	return resp, nil
+}
+
+// header returns the call's, with what the propagator wrote.
+func (d *dispatch) header(propagated http.Header) http.Header {
+	switch {
+	case d.call.Header == nil:
+		return propagated
+	case len(propagated) == 0:
+		return d.call.Header
+	}
+	all := maps.Clone(d.call.Header)
+	maps.Copy(all, propagated)
+	return all
 }
 
 // send arms the watch for a send that starts now.

@@ -140,12 +140,12 @@ func (d *dispatch) setBody(req *retryablehttp.Request) error {
 	return req.SetBody(d.whole)
 }
 
-// noHeader stands for a call's own where nobody on the way down looks at it: the client of net/http would copy it for a
-// redirect that is never followed.
+// noHeader stands for a call's own on the way down, where nobody looks at it: the client of net/http would copy it for a
+// redirect that is never followed, and the instrumentation for its propagator.
 var noHeader = http.Header{}
 
-// request returns the request without its body; its context carries the dispatch to where sends are seen. Silent is without
-// instrumentation.
+// request returns the request without its body and header; its context carries the dispatch to where sends are seen. Silent
+// is without instrumentation.
 func (d *dispatch) request(silent bool) *http.Request {
 	d.trace = httptrace.ClientTrace{
 		GetConn: func(string) { d.progress.Store(dialing) },
@@ -160,13 +160,11 @@ func (d *dispatch) request(silent bool) *http.Request {
 	}
 	// The real path may name a model, and the query may hold more: nobody on the way down gets to see them.
 	d.shown.Scheme, d.shown.Host = d.call.URL.Scheme, d.call.URL.Host
-	header := noHeader
 	if !silent {
 		d.shown.Opaque = "//" + d.call.URL.Host + d.call.Route // opaque: braces stay
-		header = d.call.Header
 	}
 	return (&http.Request{
-		Method: d.call.Method, URL: &d.shown, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: d.call.Method, URL: &d.shown, Header: noHeader, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(httptrace.WithClientTrace(d, &d.trace))
 }
 
