@@ -190,7 +190,7 @@ func (p *Providers) startTraces(ctx context.Context, c Config, w wanted, res *re
 		batch = append(batch, sdktrace.WithMaxQueueSize(spanQueue))
 	}
 	for _, e := range exporters {
-		options = append(options, sdktrace.WithBatcher(e, batch...))
+		options = append(options, sdktrace.WithSpanProcessor(&gatherer{SpanProcessor: sdktrace.NewBatchSpanProcessor(e, batch...)}))
 	}
 	tp := sdktrace.NewTracerProvider(options...)
 	p.Tracer, p.ends = tp, append(p.ends, func(ctx context.Context) error {

@@ -1,0 +1,66 @@
+package export
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// A batch processor wakes its goroutine for each span that ends, four times a request: spans are handed to it together.
+const (
+	gatheredSpans = 128
+	gatheredFor   = 100 * time.Millisecond // a part of the seconds that the processor keeps them
+)
+
+// gatherer holds spans that have ended until there are many, or a moment has passed.
+type gatherer struct {
+	sdktrace.SpanProcessor
+	mu    sync.Mutex
+	ended []sdktrace.ReadOnlySpan
+	timer *time.Timer // runs while ended is not empty; nil before the first span
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (g *gatherer) OnEnd(s sdktrace.ReadOnlySpan) {
+	g.mu.Lock()
+	g.ended = append(g.ended, s)
+	full := len(g.ended) >= gatheredSpans
+	switch {
+	case full || len(g.ended) > 1:
+	case g.timer == nil:
+		g.timer = time.AfterFunc(gatheredFor, g.pass)
+	default:
+		g.timer.Reset(gatheredFor)
+	}
+	g.mu.Unlock()
+	if full {
+		g.pass()
+	}
+}
+
+// pass hands over all that have ended.
+func (g *gatherer) pass() {
+	g.mu.Lock()
+	ended := g.ended
+	g.ended = make([]sdktrace.ReadOnlySpan, 0, gatheredSpans)
+	g.mu.Unlock()
+	for _, s := range ended {
+		g.SpanProcessor.OnEnd(s)
+	}
+}
+
+// ForceFlush implements sdktrace.SpanProcessor.
+func (g *gatherer) ForceFlush(ctx context.Context) error {
+	g.pass()
+	return g.SpanProcessor.ForceFlush(ctx)
+}
+
+// Shutdown implements sdktrace.SpanProcessor.
+func (g *gatherer) Shutdown(ctx context.Context) error {
+	g.pass()
+	return g.SpanProcessor.Shutdown(ctx)
+}
+
+var _ sdktrace.SpanProcessor = (*gatherer)(nil)
