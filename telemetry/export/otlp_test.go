@@ -120,7 +120,7 @@ func TestExportOverHTTP(t *testing.T) {
 	if m := c.metric(telemetry.MetricRequests); m.GetSum().GetAggregationTemporality() != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
 		t.Errorf("requests: %v", m)
 	}
-	for _, name := range []string{"go.memory.used", "process.uptime", "otel.sdk.span.started", "otel.sdk.processor.span.queue.capacity"} {
+	for _, name := range []string{"go.memory.used", "process.uptime", "otel.sdk.processor.span.queue.size", "otel.sdk.processor.span.queue.capacity"} {
 		if c.metric(name) == nil {
 			t.Errorf("no %s", name)
 		}

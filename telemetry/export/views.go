@@ -10,10 +10,13 @@ import (
 )
 
 // spare is the view that takes out what nobody reads: the sizes of bodies, which the HTTP conventions leave to the taste of
-// each program, and the exemplars of metrics that no panel links to traces.
+// each program, the SDK's counts of what begins (how many spans and records ended, were lost and were sent is told all the
+// same, and each request has four spans), and the exemplars of metrics that no panel links to traces.
 func spare(i sdkmetric.Instrument) (sdkmetric.Stream, bool) {
 	s := sdkmetric.Stream{Name: i.Name, Description: i.Description, Unit: i.Unit}
-	if strings.HasPrefix(i.Name, "http.") && strings.HasSuffix(i.Name, ".body.size") {
+	switch {
+	case strings.HasPrefix(i.Name, "http.") && strings.HasSuffix(i.Name, ".body.size"),
+		i.Name == "otel.sdk.span.live", i.Name == "otel.sdk.span.started", i.Name == "otel.sdk.log.created":
 		s.Aggregation = sdkmetric.AggregationDrop{}
 		return s, true
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-llm/signalbox/telemetry"
 )
 
-// What is spared are exemplars and sizes of bodies; bounds of buckets and all else stay as they were asked for.
+// What is spared are exemplars, sizes of bodies and counts of what begins; bounds of buckets and all else stay as they were asked for.
 func TestWhatIsSpared(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	c := unset()
@@ -57,6 +57,15 @@ func TestWhatIsSpared(t *testing.T) {
 		}
 	}
 	want := map[string]int{telemetry.MetricOverhead: 1, telemetry.MetricChunk: 0, "http.server.request.duration": 1, "count": 0}
+	for _, name := range []string{"otel.sdk.span.started", "otel.sdk.span.live", "otel.sdk.log.created"} {
+		c, err := m.Int64UpDownCounter(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Enabled(ctx) {
+			t.Errorf("%s is recorded", name)
+		}
+	}
 	for name, n := range want {
 		if have, ok := got[name]; !ok || have != n {
 			t.Errorf("%s: %d exemplars, there %v, want %d", name, have, ok, n)
