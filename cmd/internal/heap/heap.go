@@ -12,12 +12,12 @@ import (
 // each, so that would be dozens of times a second, a fifth of all processor time. So there is a floor: no collection
 // before the heap has floor bytes. Where more is alive, as with a thousand streams, the heap may grow by leastGrowth.
 const (
-	floor       = 48 << 20
+	floor       = 64 << 20
 	leastGrowth = 50      // per cent
 	emptyHeap   = 4 << 20 // what GOGC=100 stands for where nothing is alive
 )
 
-// KeepFloor keeps the process from collecting before its heap has 48 MB, for as long as it lives, unless whoever started
+// KeepFloor keeps the process from collecting before its heap has 64 MB, for as long as it lives, unless whoever started
 // it has chosen with GOGC. GOMEMLIMIT goes before the floor in any case.
 func KeepFloor() {
 	if os.Getenv("GOGC") != "" {
