@@ -103,23 +103,35 @@ type recorderKey struct {
 	op   wire.Op
 }
 
+// zeroed bounds the sets of an instrument that are made before their first event: it holds 2,000, and there must be room for
+// what does happen. The first models of a large configuration get them; each takes setsEach for a wire or a target.
+const zeroed, setsEach = 1500, 10
+
 // zero makes the series that alerts read exist before their first event. Only the wires that a model can serve count.
 func (s *snapshot) zero(ctx context.Context) {
 	for _, a := range s.accounts {
 		a.rec.Zero(ctx)
 	}
+	requests, attempts := zeroed, zeroed // sets that may still be made
 	for _, m := range s.models {
-		served := map[wire.Name]bool{}
+		served, targets := map[*telemetry.ModelRecorder]bool{}, map[*telemetry.TargetRecorder]bool{}
 		for _, t := range m.targets {
 			for _, w := range wire.All {
 				if u := t.speaks(w, wire.Generate); u != nil {
-					served[w.Name] = true
-					t.recs[recorderKey{u.Name, wire.Generate}].Zero(ctx)
+					served[m.recs[w.Name]] = true
+					targets[t.recs[recorderKey{u.Name, wire.Generate}]] = true
 				}
 			}
 		}
-		for name := range served {
-			m.recs[name].Zero(ctx)
+		if attempts -= setsEach * len(targets); attempts >= 0 {
+			for rec := range targets {
+				rec.Zero(ctx)
+			}
+		}
+		if requests -= setsEach * len(served); requests >= 0 {
+			for rec := range served {
+				rec.Zero(ctx)
+			}
 		}
 	}
 }
