@@ -19,11 +19,11 @@ func (a *attempt) commit(out []byte) error {
 	x.outcome.committed, x.outcome.status = true, a.ans.status
 	now := x.r.opts.now()
 	x.outcome.firstChunk = now.Sub(x.start)
-	x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
 	if x.watched() {
 		x.tell(PhaseCommitted, now, a)
 	}
-	if a.ans.stream {
+	if a.ans.stream { // an answer that comes as a whole has no first chunk: its span ends with it
+		x.r.tel.Event(x.ctx, x.span, telemetry.EventFirstChunk)
 		a.watch.Cap(a.t.cfg.Timeouts.Stream)
 	}
 	a.capture.answer(a, a.ans.held)

@@ -248,3 +248,49 @@ func TestTargetStatesFollowTheirAccount(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The first chunk of a stream is an event of its route, once; an answer that comes as a whole ends its span.
+func TestEventOfTheFirstChunk(t *testing.T) {
+	t.Parallel()
+	forms(t, func(t *testing.T, wire string, stream bool) {
+		o := observe(t, upstreams(good), nil)
+		o.ask(wire, stream)
+		o.completed()
+		n := 0
+		for _, e := range o.spanNamed("route").Events {
+			if e.Name == "signalbox.first_chunk" {
+				n++
+			}
+		}
+		want := 0
+		if stream {
+			want = 1
+		}
+		if n != want {
+			t.Errorf("%d events, want %d", n, want)
+		}
+	})
+}
+
+// A configuration of many models leaves room for the series of what happens.
+func TestManyModelsLeaveRoomForSeries(t *testing.T) {
+	t.Parallel()
+	const last = 300
+	o := observe(t, upstreams(good, good), func(cfg *settings.Config) {
+		first := cfg.Models[0]
+		for i := range last {
+			m := first
+			m.ID = "m" + strconv.Itoa(i+1)
+			cfg.Models = append(cfg.Models, m)
+		}
+	})
+	zeros := o.sums("signalbox.requests")
+	if len(zeros) < 1000 || len(zeros) > 1500 {
+		t.Errorf("%d series before anything has happened", len(zeros))
+	}
+	o.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m"+strconv.Itoa(last), false))
+	const set = "signalbox.error.class=none,signalbox.model=m300,signalbox.outcome=success,signalbox.wire=openai-chat"
+	if got := o.sums("signalbox.requests"); got[set] != 1 {
+		t.Errorf("%s is %v of %d", set, got[set], len(got))
+	}
+}

@@ -292,29 +292,6 @@ func TestSeriesOfAlertsBeginAtZero(t *testing.T) {
 	}
 }
 
-// A configuration of many models leaves room for the series of what happens.
-func TestManyModelsLeaveRoomForSeries(t *testing.T) {
-	t.Parallel()
-	const last = 300
-	o := observe(t, upstreams(good, good), func(cfg *settings.Config) {
-		first := cfg.Models[0]
-		for i := range last {
-			m := first
-			m.ID = fmt.Sprint("m", i+1)
-			cfg.Models = append(cfg.Models, m)
-		}
-	})
-	zeros := o.sums("signalbox.requests")
-	if len(zeros) < 1000 || len(zeros) > 1500 {
-		t.Errorf("%d series before anything has happened", len(zeros))
-	}
-	o.Send(t.Context(), routertest.NewRequest(routertest.Chat, fmt.Sprint("m", last), false))
-	const set = "signalbox.error.class=none,signalbox.model=m300,signalbox.outcome=success,signalbox.wire=openai-chat"
-	if got := o.sums("signalbox.requests"); got[set] != 1 {
-		t.Errorf("%s is %v of %d", set, got[set], len(got))
-	}
-}
-
 func TestCountersOutliveReloads(t *testing.T) {
 	t.Parallel()
 	priced := func(cfg *settings.Config) {
