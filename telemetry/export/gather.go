@@ -16,39 +16,42 @@ const (
 
 // gatherer holds spans that have ended until there are many, or a moment has passed.
 type gatherer struct {
-	sdktrace.SpanProcessor
-	mu    sync.Mutex
-	ended []sdktrace.ReadOnlySpan
-	timer *time.Timer // runs while ended is not empty; nil before the first span
+	sdktrace.SpanProcessor // must not block
+	mu                     sync.Mutex
+	ended                  []sdktrace.ReadOnlySpan
+	timer                  *time.Timer // runs while ended is not empty; nil before the first span
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (g *gatherer) OnEnd(s sdktrace.ReadOnlySpan) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.ended = append(g.ended, s)
-	full := len(g.ended) >= gatheredSpans
 	switch {
-	case full || len(g.ended) > 1:
+	case len(g.ended) >= gatheredSpans:
+		g.handOver()
+	case len(g.ended) > 1:
 	case g.timer == nil:
 		g.timer = time.AfterFunc(gatheredFor, g.pass)
 	default:
 		g.timer.Reset(gatheredFor)
-	}
-	g.mu.Unlock()
-	if full {
-		g.pass()
 	}
 }
 
 // pass hands over all that have ended.
 func (g *gatherer) pass() {
 	g.mu.Lock()
-	ended := g.ended
-	g.ended = make([]sdktrace.ReadOnlySpan, 0, gatheredSpans)
-	g.mu.Unlock()
-	for _, s := range ended {
+	defer g.mu.Unlock()
+	g.handOver()
+}
+
+// handOver does so under the lock, since a flush must not overtake spans that are on their way.
+func (g *gatherer) handOver() {
+	for _, s := range g.ended {
 		g.SpanProcessor.OnEnd(s)
 	}
+	clear(g.ended)
+	g.ended = g.ended[:0]
 }
 
 // ForceFlush implements sdktrace.SpanProcessor.

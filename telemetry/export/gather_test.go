@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -10,27 +11,42 @@ import (
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// told is a processor that remembers the names of what ended, and how often it was called.
+// told is a processor that remembers the names of what ended, and what else it was told.
 type told struct {
 	mu      sync.Mutex
 	names   []string
+	late    int // spans that came after the end
 	flushed bool
 	ended   bool
+	first   func() // called with the first span, if not nil
 }
 
 func (p *told) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
 func (p *told) OnEnd(s sdktrace.ReadOnlySpan) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.names = append(p.names, s.Name())
+	if p.ended {
+		p.late++
+	}
+	first := len(p.names) == 1
+	p.mu.Unlock()
+	if first && p.first != nil {
+		p.first()
+	}
 }
 
 func (p *told) ForceFlush(context.Context) error { p.flushed = true; return nil }
 
-func (p *told) Shutdown(context.Context) error { p.ended = true; return nil }
+func (p *told) Shutdown(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	return nil
+}
 
 func (p *told) list() []string {
 	p.mu.Lock()
@@ -105,6 +121,26 @@ func TestNoSpanIsLost(t *testing.T) {
 	slices.Sort(got)
 	if names := len(slices.Compact(slices.Clone(got))); len(got) != goroutines*each || names != len(got) {
 		t.Errorf("%d spans with %d names, want %d", len(got), names, goroutines*each)
+	}
+}
+
+// The end waits for spans that are just being handed on.
+func TestTheEndOvertakesNoSpan(t *testing.T) {
+	next := &told{}
+	g := &gatherer{SpanProcessor: next}
+	var end sync.WaitGroup
+	next.first = func() {
+		end.Go(func() { _ = g.Shutdown(t.Context()) })
+		for range 100 { // time enough to overtake
+			runtime.Gosched()
+		}
+	}
+	for range gatheredSpans {
+		g.OnEnd(tracetest.SpanStub{}.Snapshot())
+	}
+	end.Wait()
+	if n := len(next.list()); n != gatheredSpans || next.late > 0 || !next.ended {
+		t.Errorf("%d spans, %d of them after the end %v", n, next.late, next.ended)
 	}
 }
 
