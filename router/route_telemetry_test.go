@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
@@ -292,5 +293,24 @@ func TestManyModelsLeaveRoomForSeries(t *testing.T) {
 	const set = "signalbox.error.class=none,signalbox.model=m300,signalbox.outcome=success,signalbox.wire=openai-chat"
 	if got := o.sums("signalbox.requests"); got[set] != 1 {
 		t.Errorf("%s is %v of %d", set, got[set], len(got))
+	}
+}
+
+// Who is neither on this machine nor shows a key may not join its trace to ours: it is linked.
+func TestAStrangersTraceIsLinked(t *testing.T) {
+	t.Parallel()
+	o := observe(t, upstreams(good), func(cfg *settings.Config) {
+		cfg.Server.Listen, cfg.Server.AllowUnauthenticated = "0.0.0.0:4141", true
+	})
+	o.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m", true).With("Traceparent", "00-"+theirTrace+"-b7ad6b7169203331-01"))
+	o.completed()
+	o.close()
+	if id := o.spanNamed("route m").SpanContext.TraceID().String(); id == theirTrace {
+		t.Error("the client's trace is joined")
+	}
+	for _, s := range o.spans.GetSpans() {
+		if linked := len(s.Links) == 1 && s.Links[0].SpanContext.TraceID().String() == theirTrace; linked != (s.SpanKind == trace.SpanKindServer) {
+			t.Errorf("%v span %s has the links %v", s.SpanKind, s.Name, s.Links)
+		}
 	}
 }

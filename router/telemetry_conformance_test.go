@@ -139,21 +139,23 @@ func TestNoSecretLeaves(t *testing.T) {
 	})
 }
 
+// theirTrace is the id of a client's trace.
+const theirTrace = "0af7651916cd43dd8448eb211c80319c"
+
 // What the client's trace is called is nobody's business outside, unless the configuration says so.
 func TestTraceContextStaysInside(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
 		o := observe(t, upstreams(good), func(cfg *settings.Config) { cfg.Telemetry.PropagateUpstream = wanted })
-		const trace = "0af7651916cd43dd8448eb211c80319c"
-		o.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m", true).With("Traceparent", "00-"+trace+"-b7ad6b7169203331-01").
+		o.Send(t.Context(), routertest.NewRequest(routertest.Chat, "m", true).With("Traceparent", "00-"+theirTrace+"-b7ad6b7169203331-01").
 			With("Tracestate", "of=client").With("Baggage", "of=client"))
 		o.completed()
 		o.close()
 		h := o.ups[0].Calls()[0].Header
-		if got := strings.Contains(h.Get("Traceparent"), trace); got != wanted || h.Get("Baggage") != "" || !wanted && (h.Get("Traceparent") != "" || h.Get("Tracestate") != "") {
+		if got := strings.Contains(h.Get("Traceparent"), theirTrace); got != wanted || h.Get("Baggage") != "" || !wanted && (h.Get("Traceparent") != "" || h.Get("Tracestate") != "") {
 			t.Errorf("propagate_upstream %v: %v", wanted, h)
 		}
-		if id := o.spanNamed("route m").SpanContext.TraceID().String(); id != trace { // the listener is on this machine
+		if id := o.spanNamed("route m").SpanContext.TraceID().String(); id != theirTrace { // the listener is on this machine
 			t.Errorf("the client's trace is not joined: %s", id)
 		}
 	}
