@@ -74,7 +74,7 @@ func New(cfg Config) *Client {
 		HTTPClient: &http.Client{
 			// Embedding hides CloseIdleConnections, which go-retryablehttp calls after each failure.
 			Transport:     struct{ http.RoundTripper }{traced},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			CheckRedirect: stay,
 		},
 		RetryMax:       1 << 20, // CheckRetry decides
 		RequestLogHook: func(_ retryablehttp.Logger, r *http.Request, _ int) { dispatchOf(r.Context()).sends++ },
@@ -84,6 +84,14 @@ func New(cfg Config) *Client {
 		ErrorHandler:   retryablehttp.PassthroughErrorHandler,
 	}
 	return c
+}
+
+// stay follows no redirect. The body has been opened for it already.
+func stay(r *http.Request, _ []*http.Request) error {
+	if r.Body != nil {
+		_ = r.Body.Close() // it is memory
+	}
+	return http.ErrUseLastResponse
 }
 
 // Same tells whether the client may go on serving cfg: the upstream, where it is and how it is reached are the same. The

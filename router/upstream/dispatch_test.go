@@ -278,3 +278,21 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+// A redirect is not followed, but net/http opens the body for it before it asks.
+func TestRedirectGivesTheBodyBack(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})
+	c := newClient(t, s.URL)
+	for _, size := range []int{10, joined + 1, 1 << 20} {
+		var done atomic.Int32
+		call := newCall(t, s.URL, strings.Repeat("x", size))
+		call.Done = func() { done.Add(1) }
+		if a, err := do(t, c, call); err != nil || a.StatusCode != http.StatusTemporaryRedirect || a.Sends != 1 {
+			t.Errorf("%d bytes: %+v, %v", size, a, err)
+		}
+		eventually(t, func() bool { return done.Load() == 1 })
+	}
+}
