@@ -52,7 +52,15 @@ func (r receiver) zipping(signal string) *http.Client {
 	if ms, err := strconv.Atoi(either(signal, "TIMEOUT")); err == nil && ms > 0 {
 		limit = time.Duration(ms) * time.Millisecond
 	}
-	return &http.Client{Transport: z, Timeout: limit}
+	return &http.Client{Transport: z, Timeout: limit, CheckRedirect: redirected}
+}
+
+// redirected follows where the body goes along. Elsewhere is a page for people, whose 200 would pass for an export.
+func redirected(r *http.Request, via []*http.Request) error {
+	if r.Body == nil || len(via) >= 10 {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 // bodyKey is under which a context has what a zipper sends in place of the request's own body.

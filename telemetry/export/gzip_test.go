@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,5 +120,29 @@ func TestCompressionIsChosenByVariables(t *testing.T) {
 				t.Errorf("encodings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A receiver that sends the exporter to a page for people is a receiver in trouble, and no more; one that has moved is followed.
+func TestRedirectedExport(t *testing.T) {
+	for status, arrives := range map[int]bool{http.StatusFound: false, http.StatusTemporaryRedirect: true} {
+		var elsewhere atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if r.URL.Path == "/elsewhere" {
+				elsewhere.Add(1)
+				return
+			}
+			http.Redirect(w, r, "/elsewhere", status)
+		}))
+		p, _ := begin(t, Config{Endpoint: server.URL, SampleRatio: 1})
+		_, span := p.Tracer.Tracer("x").Start(t.Context(), "x")
+		span.End()
+		slog.New(p.LogHandler(slog.NewTextHandler(io.Discard, nil))).Info("exported")
+		err := p.Shutdown(context.Background())
+		if (err == nil) != arrives || (elsewhere.Load() > 0) != arrives {
+			t.Errorf("%d: %d came elsewhere, the end says %v", status, elsewhere.Load(), err)
+		}
+		server.Close()
 	}
 }
