@@ -116,3 +116,6 @@ func TestDecisionAllocations(t *testing.T) {
 		}
 	}
 }
+
+// Buffered is how many bytes of request bodies an engine holds.
+func Buffered(r *Router) int64 { return r.buffered.Load() }
