@@ -190,7 +190,11 @@ func (p *Providers) startTraces(ctx context.Context, c Config, w wanted, res *re
 		batch = append(batch, sdktrace.WithMaxQueueSize(spanQueue))
 	}
 	for _, e := range exporters {
-		options = append(options, sdktrace.WithSpanProcessor(&gatherer{SpanProcessor: sdktrace.NewBatchSpanProcessor(e, batch...)}))
+		next := sdktrace.NewBatchSpanProcessor(e, batch...)
+		if len(batch) > 0 {
+			next = &gatherer{SpanProcessor: next}
+		} // else the queue may be shorter than what is gathered
+		options = append(options, sdktrace.WithSpanProcessor(next))
 	}
 	tp := sdktrace.NewTracerProvider(options...)
 	p.Tracer, p.ends = tp, append(p.ends, func(ctx context.Context) error {
