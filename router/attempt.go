@@ -142,8 +142,8 @@ func (x *exchange) begin(t *target, force health.Force) *attempt {
 // try carries one attempt out and reports whether the next target should be tried. rest are the targets left.
 func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	a.rest = rest
+	defer a.lease.Release() // whatever happens
 	if err := a.translate(); err != nil {
-		a.lease.Release()
 		x.outcome.attempts--
 		return false, err
 	}
@@ -254,14 +254,13 @@ func (a *attempt) announce(op string) {
 // clientSpan is how spans of attempts are begun.
 var clientSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)}
 
-// close gives everything back, whatever happened: the place at the target, the probe lease, the buffers.
+// close gives back what open and the answer took, whatever happened.
 func (a *attempt) close() {
 	a.watch.Stop()
 	a.capture.tell(a)
 	if a.src != nil {
 		a.src.close()
 	}
-	a.lease.Release()
 	a.t.rec.Active(a.x.ctx, -1)
 	a.notes.tell(a.span) // if nothing was settled
 	a.span.End()
@@ -324,7 +323,7 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	var ans *upstream.Answer
 	var err error
 	a.retries.endWait(x.await(func() { ans, err = a.t.client.Do(a.ctx, &a.call, a.watch) }))
-	a.call.Segments = nil // the answer keeps the call
+	a.call.Segments = nil // the attempt lasts as long as the answer does
 	return ans, err
 }
 

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
@@ -101,6 +103,38 @@ func TestPanicsAreContained(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		w.once()
+	})
+}
+
+// Wherever the router fails at a request, the place at the target is given back.
+func TestPanicsGiveTheTargetBack(t *testing.T) {
+	t.Parallel()
+	forms(t, func(t *testing.T, wire string, stream bool) {
+		var left atomic.Int64 // calls of the clock until it fails; below zero it does not
+		left.Store(-1)
+		w := build(t, upstreams(good), func(cfg *settings.Config) { cfg.Upstreams[0].MaxConcurrent = 1 }, router.WithClock(func() time.Time {
+			if left.Load() >= 0 && left.Add(-1) == 0 {
+				left.Store(-1)
+				panic("fault")
+			}
+			return time.Now()
+		}))
+		for n := int64(1); ; n++ {
+			left.Store(n)
+			w.ask(wire, stream)
+			served := left.Swap(-1) >= 0 // with fewer calls
+			for deadline := time.Now().Add(routertest.Patience); w.engine.Status().Upstreams[0].InFlight > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("the place is not given back after the clock's call %d", n)
+				}
+			}
+			if served {
+				if n < 10 {
+					t.Errorf("only %d calls", n)
+				}
+				return
+			}
+		}
 	})
 }
 
