@@ -43,14 +43,13 @@ func (s *sets[K, V]) get(key K) V {
 	if v, ok := known[key]; ok {
 		return v
 	}
-	key = s.close(key)
-	if v, ok := known[key]; ok {
+	if v, ok := known[s.close(key)]; ok {
 		return v
 	}
-	return s.add(key)
+	return s.all([]K{key})[0]
 }
 
-// all returns what belongs to keys, and copies the map once for all that it builds.
+// all returns what belongs to keys, and builds what is missing: the map is copied once.
 func (s *sets[K, V]) all(keys []K) []V {
 	s.write.Lock()
 	defer s.write.Unlock()
@@ -66,17 +65,4 @@ func (s *sets[K, V]) all(keys []K) []V {
 	}
 	s.known.Store(&next)
 	return list
-}
-
-func (s *sets[K, V]) add(key K) V {
-	s.write.Lock()
-	defer s.write.Unlock()
-	known := *s.known.Load()
-	if v, ok := known[key]; ok {
-		return v
-	}
-	v, next := s.build(key), maps.Clone(known)
-	next[key] = v
-	s.known.Store(&next)
-	return v
 }
