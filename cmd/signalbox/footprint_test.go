@@ -24,6 +24,24 @@ type footprint struct {
 	rss   int64 // bytes
 }
 
+// How what is released is built.
+const releaseTags, releaseLinks = "grpcnotrace", "-s -w -funcalign=16"
+
+// The makefile and the image build what TestFootprint measures.
+func TestReleasesAreBuiltAlike(t *testing.T) {
+	t.Parallel()
+	flags := "-trimpath -tags " + releaseTags + ` -ldflags "` + releaseLinks + " -X main.version="
+	for _, name := range []string{"Makefile", "deploy/Dockerfile"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), flags) {
+			t.Errorf("%s does not build with %s", name, flags)
+		}
+	}
+}
+
 func TestFootprint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the binary")
@@ -31,8 +49,8 @@ func TestFootprint(t *testing.T) {
 	const mostTime, mostMemory, mostSize, starts = 100 * time.Millisecond, 22 << 20, 25_700_000, 3
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "signalbox")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -funcalign=16", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // all as in `make release`
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", releaseTags, "-ldflags", releaseLinks, "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // all as in what is released
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
