@@ -231,3 +231,35 @@ func clip(s string, n int) string {
 	}
 	return strings.ToValidUTF8(s[:n], "")
 }
+
+// exhausted answers when all that was tried has failed: with the newest answer that an upstream gave, unless the
+// configuration wants one of the router's own, and with that if no upstream gave any.
+func (x *exchange) exhausted(v verdict.Verdict) error {
+	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
+	a, mode := x.last, x.snap.cfg.Failover.AllFailed
+	switch {
+	case mode == "bad_gateway":
+		e.Kind, e.Msg = "all_targets_failed", "every target that was tried has failed"
+		if e.kind != "" {
+			e.Msg += ", the last one with " + e.kind
+		}
+		return e
+	case a != nil && mode == "unavailable":
+		unavailable := *a
+		unavailable.status = http.StatusServiceUnavailable
+		return x.deliver(&unavailable)
+	case a != nil:
+		return x.deliver(a)
+	case mode == "unavailable":
+		e.Status = http.StatusServiceUnavailable
+	case v.ErrorType == telemetry.ErrorTimeout:
+		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
+	}
+	return e
+}
+
+// spent ends a request with the failure of the attempt that was left last.
+func (x *exchange) spent() error {
+	x.failed(x.failure)
+	return x.exhausted(x.failure)
+}
