@@ -68,6 +68,7 @@ type Providers struct {
 	prometheus net.Addr          // nil if it is not served
 	report     *reporter
 	ends       []func(context.Context) error
+	endMeter   func(context.Context) error // after ends; nil if no metrics are exported
 	shutdown   sync.Once
 }
 
@@ -155,7 +156,7 @@ func (p *Providers) startMetrics(ctx context.Context, c Config, w wanted, res *r
 		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(e, periodic...)))
 	}
 	mp := sdkmetric.NewMeterProvider(options...)
-	p.Meter, p.ends = mp, append(p.ends, mp.Shutdown)
+	p.Meter, p.endMeter = mp, mp.Shutdown
 	otel.SetMeterProvider(mp)
 	return watchProcess(mp)
 }
@@ -228,20 +229,36 @@ func (p *Providers) startLogs(ctx context.Context, c Config, w wanted, res *reso
 	return nil
 }
 
-// Shutdown flushes all signals side by side and ends what Start began, within 5 s or the time that ctx leaves. Whatever is
-// reported afterwards is lost. Only the first call does something.
+// Shutdown flushes all signals and ends what Start began, within 5 s or the time that ctx leaves. Traces and logs go side by
+// side; metrics follow, since they count what the others still send. Whatever is reported afterwards is lost. Only the first
+// call does something.
 func (p *Providers) Shutdown(ctx context.Context) error {
 	var all error
 	p.shutdown.Do(func() {
 		ctx, cancel := context.WithTimeout(ctx, flushTime)
 		defer cancel()
-		errs := make([]error, len(p.ends))
-		var wait sync.WaitGroup
-		for i, end := range p.ends {
-			wait.Go(func() { errs[i] = end(ctx) })
-		}
-		wait.Wait()
-		all = p.report.clean(errors.Join(errs...))
+		all = p.report.clean(errors.Join(p.endOthers(ctx), p.lastMetrics(ctx)))
 	})
 	return all
+}
+
+// endOthers ends all but metrics, which keep a fifth of the time also when a receiver hangs.
+func (p *Providers) endOthers(ctx context.Context) error {
+	until, _ := ctx.Deadline()
+	ctx, cancel := context.WithTimeout(ctx, time.Until(until)*4/5)
+	defer cancel()
+	errs := make([]error, len(p.ends))
+	var wait sync.WaitGroup
+	for i, end := range p.ends {
+		wait.Go(func() { errs[i] = end(ctx) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+func (p *Providers) lastMetrics(ctx context.Context) error {
+	if p.endMeter == nil {
+		return nil
+	}
+	return p.endMeter(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	collectorlogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -78,11 +80,11 @@ func (c *collector) Export(_ context.Context, r *collectortrace.ExportTraceServi
 	return &collectortrace.ExportTraceServiceResponse{}, nil
 }
 
-// metric finds a metric, whatever its scope.
+// metric finds a metric as it was sent last, whatever its scope.
 func (c *collector) metric(name string) *metricspb.Metric {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range c.metrics {
+	for _, m := range slices.Backward(c.metrics) {
 		for _, rm := range m.ResourceMetrics {
 			for _, sm := range rm.ScopeMetrics {
 				for _, m := range sm.Metrics {
@@ -110,20 +112,28 @@ func TestExportOverHTTP(t *testing.T) {
 	slog.New(p.LogHandler(slog.NewTextHandler(io.Discard, nil))).InfoContext(ctx, "hello")
 	tel.Model("opus", "openai-chat").Request(ctx, telemetry.Request{Outcome: telemetry.OutcomeSuccess})
 	span.End()
-	if err := p.Shutdown(t.Context()); err != nil {
+	// A processor's queue is told of while the processor runs.
+	if err := p.Meter.(*sdkmetric.MeterProvider).ForceFlush(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-
-	if len(c.traces) != 1 || c.traces[0].ResourceSpans[0].ScopeSpans[0].Spans[0].Name != telemetry.SpanRoute {
-		t.Errorf("traces: %v", c.traces)
-	}
-	if m := c.metric(telemetry.MetricRequests); m.GetSum().GetAggregationTemporality() != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
-		t.Errorf("requests: %v", m)
 	}
 	for _, name := range []string{"go.memory.used", "process.uptime", "otel.sdk.processor.span.queue.size", "otel.sdk.processor.span.queue.capacity"} {
 		if c.metric(name) == nil {
 			t.Errorf("no %s", name)
 		}
+	}
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// What the flush at the end sent is in the counts.
+	if m := c.metric("otel.sdk.processor.span.processed"); len(m.GetSum().GetDataPoints()) != 1 || m.GetSum().DataPoints[0].GetAsInt() != 1 {
+		t.Errorf("spans processed: %v, want 1", m)
+	}
+	if len(c.traces) != 1 || c.traces[0].ResourceSpans[0].ScopeSpans[0].Spans[0].Name != telemetry.SpanRoute {
+		t.Errorf("traces: %v", c.traces)
+	}
+	if m := c.metric(telemetry.MetricRequests); m.GetSum().GetAggregationTemporality() != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
+		t.Errorf("requests: %v", m)
 	}
 	if len(c.logs) != 1 {
 		t.Fatalf("%d log exports, want 1", len(c.logs))
