@@ -113,13 +113,15 @@ func (c *Client) Watch(ctx context.Context, r Request, more func(Result) bool) (
 	defer resp.Body.Close()
 	out.Status, out.Header = resp.StatusCode, resp.Header
 	buf := make([]byte, 32<<10)
+	var body strings.Builder
 	for {
 		if !more(out) {
 			out.Err = ErrHungUp
 			return out
 		}
 		n, err := resp.Body.Read(buf)
-		out.Body += string(buf[:n])
+		body.Write(buf[:n])
+		out.Body = body.String()
 		if err == io.EOF {
 			return out
 		}
