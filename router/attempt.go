@@ -54,9 +54,9 @@ type attempt struct {
 	alive      bool // the first event that is no comment or ping has come
 	firstChunk time.Duration
 	lastChunk  time.Time
-	found      verdict.Evidence
-	verdict    verdict.Verdict // on what was found
-	outcome    string          // telemetry's word for how it ended, "" before
+	found      verdict.Evidence // left by whoever comes to an end: it is too large to be handed down the stack for as long as a stream lasts
+	verdict    verdict.Verdict  // on what was found
+	outcome    string           // telemetry's word for how it ended, "" before
 	cost       telemetry.Cost
 	capture    *capture // nil unless contents are told
 }
@@ -74,8 +74,16 @@ type answer struct {
 
 // attempt goes through the plan until something is committed to the client or nothing is left to try.
 func (x *exchange) attempt() error {
-	over, err := x.walk(x.plan)
-	if !over && (x.lift(nil) || x.lifted) {
+	if over, err := x.walk(x.plan); over {
+		return err
+	}
+	return x.lastResort()
+}
+
+// lastResort tries who was passed by, where that is allowed, and has an answer if nobody else has.
+func (x *exchange) lastResort() error {
+	over, err := false, error(nil)
+	if x.lift(nil) || x.lifted {
 		again := make([]*target, 0, len(x.held))
 		for _, h := range x.held {
 			again = append(again, h.t)
@@ -149,10 +157,8 @@ func (x *exchange) try(a *attempt, rest []*target) (again bool, err error) {
 	}
 	a.open()
 	defer a.close()
-	if resp, err := a.send(); err != nil {
-		a.found = a.transport(err)
-	} else {
-		a.found = a.run(resp)
+	if resp := a.send(); resp != nil {
+		a.run(resp)
 	}
 	v := a.judge()
 	if again = x.tryAgain(v, rest); again {
@@ -266,8 +272,23 @@ func (a *attempt) close() {
 	a.span.End()
 }
 
-// run reads the answer: to its end if it is good, else until it is known to be bad.
-func (a *attempt) run(resp *upstream.Answer) verdict.Evidence {
+// run reads the answer, to its end if it is good, else until it is known to be bad, and leaves what it found.
+func (a *attempt) run(resp *upstream.Answer) {
+	a.answered(resp)
+	switch {
+	case !verdict.IsSuccess(resp.StatusCode):
+		a.refused(resp)
+	case a.tr != nil && a.src.blind:
+		a.unreadable(resp.Response)
+	case a.ans.stream:
+		a.stream()
+	default:
+		a.plain()
+	}
+}
+
+// answered notes the head of an answer, and opens its body if its status tells of no failure.
+func (a *attempt) answered(resp *upstream.Answer) {
 	a.notes.add(attribute.Int(telemetry.AttrHTTPStatus, resp.StatusCode))
 	if id := providerRequestID(resp.Header); id != "" {
 		a.notes.add(attribute.String(telemetry.AttrProviderRequest, id))
@@ -276,35 +297,24 @@ func (a *attempt) run(resp *upstream.Answer) verdict.Evidence {
 	a.ans = &a.own
 	a.own = answer{upstream: a.t.cfg.Name, model: a.t.asks(a.x.asked), status: resp.StatusCode, header: resp.Header, dropped: a.droppedHeader()}
 	if !verdict.IsSuccess(resp.StatusCode) {
-		return a.refused(resp)
+		return
 	}
-	if isEventStream(resp.Header) {
-		a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.strip != nil || a.tr != nil)
-		if a.ans.stream = true; a.tr != nil && a.src.blind {
-			a.ans = nil
-			return a.unreadable(resp.Response)
-		}
-		return a.stream()
-	}
-	a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), a.rewrites() || a.tr != nil)
-	if a.tr != nil && a.src.blind {
-		a.ans = nil
-		return a.unreadable(resp.Response)
-	}
-	return a.plain()
+	a.ans.stream = isEventStream(resp.Header)
+	changed := a.tr != nil || a.ans.stream && a.strip != nil || !a.ans.stream && a.rewrites()
+	a.src, a.ans.undone = newSource(resp.Response, a.x.req.Header.Get("Accept-Encoding"), changed)
 }
 
-// refused is the evidence of an answer whose status tells of a failure.
-func (a *attempt) refused(resp *upstream.Answer) verdict.Evidence {
+// refused ends with an answer whose status tells of a failure.
+func (a *attempt) refused(resp *upstream.Answer) {
 	a.ans.held = resp.ErrorBody
 	text := undone(resp.Header, resp.ErrorBody)
 	a.facts.Failure = a.w.ErrorOf(text)
 	a.translateError(text)
-	return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.facts.Failure, Gone: a.x.clientGone()}
+	a.found = verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Body: text, Failure: a.facts.Failure, Gone: a.x.clientGone()}
 }
 
-// send dispatches the request in this target's shape.
-func (a *attempt) send() (*upstream.Answer, error) {
+// send dispatches the request in this target's shape. Without an answer, it leaves what it found instead.
+func (a *attempt) send() *upstream.Answer {
 	x, w := a.x, a.w
 	s := a.shapeBody()
 	if s.stripUsage {
@@ -324,7 +334,11 @@ func (a *attempt) send() (*upstream.Answer, error) {
 	var err error
 	a.retries.endWait(x.await(func() { ans, err = a.t.client.Do(a.ctx, &a.call, a.watch) }))
 	a.call.Segments = nil // the attempt lasts as long as the answer does
-	return ans, err
+	if err != nil {
+		a.transport(err)
+		return nil
+	}
+	return ans
 }
 
 // url is where the request goes.
@@ -336,16 +350,15 @@ func (a *attempt) url() *url.URL {
 	return w.JoinURL(a.t.base, w.Path(x.route.Op, a.t.asks(x.asked), x.route.Stream), query)
 }
 
-// transport is the evidence of an attempt that got no answer, or lost it on the way.
-func (a *attempt) transport(err error) verdict.Evidence {
-	ev := verdict.Evidence{Kind: upstream.Kind(err), Committed: a.x.outcome.committed, Gone: a.x.clientGone() || errors.Is(err, errGone)}
+// transport ends without an answer, or with one that was lost on the way.
+func (a *attempt) transport(err error) {
+	a.found = verdict.Evidence{Kind: upstream.Kind(err), Committed: a.x.outcome.committed, Gone: a.x.clientGone() || errors.Is(err, errGone)}
 	if a.ans != nil {
-		ev.Status, ev.Header = a.ans.status, a.ans.header
+		a.found.Status, a.found.Header = a.ans.status, a.ans.header
 	}
 	if _, fired := a.watch.Fired(); fired || a.x.timedOut() {
-		ev.Kind = telemetry.ErrorTimeout
+		a.found.Kind = telemetry.ErrorTimeout
 	}
-	return ev
 }
 
 // clientGone reports whether the client has left. A request that ran into its own time limit has not.

@@ -15,6 +15,21 @@ import (
 
 // commit sends headers, what is held and what comes behind it. From here on nothing may be tried again.
 func (a *attempt) commit(out []byte) error {
+	a.announceAnswer(out)
+	var err error
+	a.x.await(func() { err = a.x.emitAnswer(a.ans, out) })
+	a.ans.held = nil
+	if a.ans.stream {
+		a.letGo()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil
+}
+
+// announceAnswer tells that an answer is about to go out.
+func (a *attempt) announceAnswer(out []byte) {
 	x := a.x
 	x.outcome.committed, x.outcome.status = true, a.ans.status
 	now := x.r.opts.now()
@@ -28,16 +43,6 @@ func (a *attempt) commit(out []byte) error {
 	}
 	a.capture.answer(a, a.ans.held)
 	a.capture.answer(a, out)
-	var err error
-	x.await(func() { err = x.emitAnswer(a.ans, out) })
-	a.ans.held = nil
-	if a.ans.stream {
-		a.letGo()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errGone, err)
-	}
-	return nil
 }
 
 // letGo gives back what only another try would need, since the answer may take many minutes.

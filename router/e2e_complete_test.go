@@ -32,7 +32,7 @@ func TestEveryRequestIsCompletedOnce(t *testing.T) {
 			{"silent", routertest.Nothing(routertest.Cut), "m", "failed", "provider_connection_failed", 502},
 		} {
 			w := build(t, upstreams(c.reply), nil)
-			w.engine.OnEvent(func(router.Event) { panic("an observer's own fault") })
+			w.engine.OnEvent(func(*router.Event) { panic("an observer's own fault") })
 			got := w.Send(t.Context(), routertest.NewRequest(wire, c.model, stream))
 			e := w.completed()
 			if got.Status != c.status || e.Status != c.status || e.Outcome != c.outcome || e.ErrorClass != c.class {

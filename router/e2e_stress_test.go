@@ -40,7 +40,7 @@ func TestEverythingIsGivenBack(t *testing.T) {
 		}
 	}
 	w := build(t, ups, change(4), router.WithClock(time.Now))
-	w.engine.OnEvent(func(e router.Event) {
+	w.engine.OnEvent(func(e *router.Event) {
 		if rand.IntN(50) == 0 {
 			panic("an observer")
 		}

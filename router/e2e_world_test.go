@@ -46,12 +46,12 @@ func build(t *testing.T, ups []*routertest.Upstream, change func(*settings.Confi
 		t.Fatal(err)
 	}
 	w.engine = engine
-	engine.OnEvent(func(e router.Event) {
+	engine.OnEvent(func(e *router.Event) {
 		w.mu.Lock()
-		w.events = append(w.events, e)
+		w.events = append(w.events, *e)
 		w.mu.Unlock()
 		if e.Phase == router.PhaseCompleted {
-			w.ended <- e
+			w.ended <- *e
 		}
 	})
 	w.Front = routertest.Serve(engine.Handler())

@@ -26,19 +26,27 @@ type exchangeKey struct{}
 func (r *Router) edge() http.Handler {
 	serve := r.instrumented()
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		upstream, path := pinnedPath(req.URL.EscapedPath())
-		route, ok := wire.Match(path)
-		if !ok || req.Method != http.MethodPost {
-			r.elsewhere(w, req, route, ok)
+		x := r.enter(w, req)
+		if x == nil {
 			return
 		}
-		x := r.newExchange(w, route, upstream)
 		serve(x, w, req)
 		if x.aborted {
 			panic(http.ErrAbortHandler)
 		}
 		x.free()
 	})
+}
+
+// enter begins an exchange, or answers what is no request for a model.
+func (r *Router) enter(w http.ResponseWriter, req *http.Request) *exchange {
+	upstream, path := pinnedPath(req.URL.EscapedPath())
+	route, ok := wire.Match(path)
+	if !ok || req.Method != http.MethodPost {
+		r.elsewhere(w, req, route, ok)
+		return nil
+	}
+	return r.newExchange(w, route, upstream)
 }
 
 // instrumented is guarded with the HTTP instrumentation around it, unless nobody listens.

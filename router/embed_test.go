@@ -63,7 +63,7 @@ func TestEmbedding(t *testing.T) {
 	}
 	defer engine.Close()
 	var calls []string
-	engine.OnEvent(func(e router.Event) {
+	engine.OnEvent(func(e *router.Event) {
 		if e.Phase == router.PhaseCompleted {
 			calls = append(calls, e.Call)
 		}

@@ -71,6 +71,7 @@ type exchange struct {
 	outcome outcome
 	waited  time.Duration // spent on the client's and the upstreams' side, not in the router
 	aborted bool          // the answer must not end cleanly
+	told    Event         // the newest
 
 	first attempt
 	reused
@@ -148,16 +149,21 @@ const (
 	callerInvalid = telemetry.ClassInvalidRequest
 )
 
-// serve is the corridor: accept, identify, admit, plan, attempt and relay, account. A step that returns an error has the
-// request refused. What could never be served does not wait for its turn first.
+// corridor is the way of a request, up to the account. A step that returns an error has the request refused. What could never
+// be served does not wait for its turn first.
+var corridor = [...]func(*exchange) error{
+	(*exchange).accept, (*exchange).identify, (*exchange).findModel, (*exchange).admit, (*exchange).makePlan, (*exchange).attempt,
+}
+
+// serve walks the corridor, and accounts for how it ended.
 func (x *exchange) serve() {
 	x.open()
 	defer x.account()
 	if x.cancel != nil {
 		defer x.cancel()
 	}
-	for _, step := range []func() error{x.accept, x.identify, x.findModel, x.admit, x.makePlan, x.attempt} {
-		if err := step(); err != nil {
+	for _, step := range corridor {
+		if err := step(x); err != nil {
 			x.refuse(err)
 			return
 		}
@@ -279,12 +285,12 @@ type Event struct {
 	Cost  telemetry.Cost
 }
 
-// OnEvent has f called for every event, in the request's own goroutine and before it goes on, so f must be quick. A
-// panic of f is logged and goes no further.
-func (r *Router) OnEvent(f func(Event)) {
+// OnEvent has f called for every event, in the request's own goroutine and before it goes on, so f must be quick. The event is
+// f's to read until it returns: what is kept must be copied. A panic of f is logged and goes no further.
+func (r *Router) OnEvent(f func(*Event)) {
 	for {
 		old := r.observers.Load()
-		var list []func(Event)
+		var list []func(*Event)
 		if old != nil {
 			list = append(list, *old...)
 		}
@@ -298,9 +304,11 @@ func (r *Router) OnEvent(f func(Event)) {
 // watched reports whether anybody observes events.
 func (x *exchange) watched() bool { return x.r.observers.Load() != nil }
 
-// event begins one about the request and the attempt that it concerns, nil for none.
-func (x *exchange) event(p Phase, now time.Time, a *attempt) Event {
-	e := Event{
+// event begins one about the request and the attempt that it concerns, nil for none. It is valid until the next: an event
+// is larger than all that a handler has on its stack while it relays.
+func (x *exchange) event(p Phase, now time.Time, a *attempt) *Event {
+	e := &x.told
+	*e = Event{
 		Phase: p, Time: now, Call: x.call, TraceID: x.trace, Wire: string(x.route.Wire.Name), Route: x.route.Wire.Template(x.route.Op), Stream: x.streaming,
 		Key: x.key, Client: x.clientType, Session: x.hash, Agent: clip(x.session.Agent, 256), Index: -1,
 	}
@@ -322,7 +330,7 @@ func (x *exchange) tell(p Phase, now time.Time, a *attempt) {
 	x.r.emit(e)
 }
 
-func (r *Router) emit(e Event) {
+func (r *Router) emit(e *Event) {
 	if list := r.observers.Load(); list != nil {
 		for _, f := range *list {
 			r.notify(f, e)
@@ -330,7 +338,7 @@ func (r *Router) emit(e Event) {
 	}
 }
 
-func (r *Router) notify(f func(Event), e Event) {
+func (r *Router) notify(f func(*Event), e *Event) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.opts.logger.Error("an observer of events failed", slog.Any("panic", p))

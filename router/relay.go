@@ -24,29 +24,30 @@ const (
 
 // stream relays an event stream. Until the model has put something out, all is held back and a failure stays invisible;
 // from then on the bytes are the client's.
-func (a *attempt) stream() verdict.Evidence {
+func (a *attempt) stream() {
 	for {
 		raw, plain, err := a.read()
 		if a.x.outcome.committed {
-			if ev, over := a.pass(raw, plain, err); over {
-				return ev
+			if a.pass(raw, plain, err) {
+				return
 			}
 			continue
 		}
 		class, out := a.tap(raw, plain)
 		if a.commits(len(out)) {
-			if ev, over := a.begun(out, err); over {
-				return ev
+			if a.begun(out, err) {
+				return
 			}
 			continue
 		}
 		a.ans.held = append(a.ans.held, out...)
 		switch {
 		case class == wire.Failed:
-			return a.inBand()
+			a.inBand()
+			return
 		case err != nil:
-			if ev, over := a.ended(err); over {
-				return ev
+			if a.ended(err) {
+				return
 			}
 		}
 	}
@@ -88,20 +89,22 @@ func (a *attempt) read() (raw, plain []byte, err error) {
 }
 
 // begun commits: headers, everything held and what came last go out. The error is the one that came with that.
-func (a *attempt) begun(out []byte, err error) (verdict.Evidence, bool) {
+func (a *attempt) begun(out []byte, err error) (over bool) {
 	a.lease.Admitted(a.x.r.opts.now())
 	if werr := a.commit(out); werr != nil {
-		return a.transport(werr), true
+		a.transport(werr)
+		return true
 	}
 	if err != nil {
-		return a.finished(err), true
+		a.finished(err)
+		return true
 	}
-	return verdict.Evidence{}, false
+	return false
 }
 
 // ended is the end of a stream that had no output. One that reported output tokens is passed on: some answers consist
 // of reasoning that is not shown.
-func (a *attempt) ended(err error) (verdict.Evidence, bool) {
+func (a *attempt) ended(err error) (over bool) {
 	a.lastEvent()
 	switch {
 	case a.tr != nil:
@@ -111,17 +114,20 @@ func (a *attempt) ended(err error) (verdict.Evidence, bool) {
 	}
 	switch {
 	case !errors.Is(err, io.EOF) && !a.facts.Terminal:
-		return a.transport(a.readError(err)), true
+		a.transport(a.readError(err))
+		return true
 	case a.facts.Failed:
-		return a.inBand(), true
+		a.inBand()
+		return true
 	case a.facts.Output, a.facts.Terminal && a.facts.Usage.Output.N > 0:
 		return a.begun(nil, err)
 	}
-	return verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Unusable: true, Gone: a.x.clientGone()}, true
+	a.found = verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Unusable: true, Gone: a.x.clientGone()}
+	return true
 }
 
 // pass relays bytes of a committed stream: out first, looked at second.
-func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
+func (a *attempt) pass(raw, plain []byte, err error) (over bool) {
 	out, looked, from := raw, a.tr != nil || a.strip != nil, a.src.came
 	if looked {
 		_, out = a.tap(raw, plain)
@@ -137,9 +143,10 @@ func (a *attempt) pass(raw, plain []byte, err error) (verdict.Evidence, bool) {
 		a.tap(raw, plain)
 	}
 	if err != nil {
-		return a.finished(err), true
+		a.finished(err)
+		return true
 	}
-	return verdict.Evidence{}, false
+	return false
 }
 
 // write sends bytes of a stream and flushes them, through the server's own writer.
@@ -214,11 +221,11 @@ func (a *attempt) chunk(had bool) {
 	a.lastChunk = now
 }
 
-// inBand is the evidence of an error that came inside a 200. A client that has been told of it may have left: most hang up
+// inBand ends with an error that came inside a 200. A client that has been told of it may have left: most hang up
 // at an error, which is the upstream's all the same.
-func (a *attempt) inBand() verdict.Evidence {
+func (a *attempt) inBand() {
 	told := a.x.outcome.committed
-	return verdict.Evidence{
+	a.found = verdict.Evidence{
 		Status: a.ans.status, Header: a.ans.header, Failure: a.facts.Failure, InBand: true,
 		Committed: told, Gone: a.x.clientGone() && !told && !a.facts.Terminal,
 	}
@@ -226,7 +233,7 @@ func (a *attempt) inBand() verdict.Evidence {
 
 // finished is how a committed stream ended. A reset after the terminal event is no failure, and a client that hangs up
 // after it has all it wanted (Codex does so at response.completed).
-func (a *attempt) finished(err error) verdict.Evidence {
+func (a *attempt) finished(err error) {
 	a.half = a.scanner.Pending() && a.tr == nil
 	a.lastEvent()
 	a.cut = !errors.Is(err, io.EOF) && !a.facts.Terminal
@@ -243,17 +250,14 @@ func (a *attempt) finished(err error) verdict.Evidence {
 	}
 	switch {
 	case a.facts.Failed:
-		return a.inBand()
+		a.inBand()
 	case a.facts.Terminal, a.src.blind && errors.Is(err, io.EOF):
-		ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Committed: true}
 		// Only where a stream is committed before its output can it end without any.
-		ev.Unusable = !a.facts.Output && !a.src.blind && a.facts.Usage.Output.N == 0
-		ev.Complete = !ev.Unusable
-		return ev
-	case errors.Is(err, io.EOF):
-		return a.transport(io.ErrUnexpectedEOF)
+		empty := !a.facts.Output && !a.src.blind && a.facts.Usage.Output.N == 0
+		a.found = verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Committed: true, Unusable: empty, Complete: !empty}
+	default:
+		a.transport(a.readError(err))
 	}
-	return a.transport(a.readError(err))
 }
 
 // lastEvent looks at an event that the end of the stream completes.
@@ -277,14 +281,15 @@ func (a *attempt) readError(err error) error {
 }
 
 // plain reads a whole answer that is no stream, and passes it on if it is one.
-func (a *attempt) plain() verdict.Evidence {
+func (a *attempt) plain() {
 	x := a.x
 	body, err := a.readWhole()
 	if err != nil {
-		return a.transport(err)
+		a.transport(err)
+		return
 	}
-	ev := verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Body: body, Gone: x.clientGone()}
-	class := a.w.Body(body, x.route.Op, a.facts)
+	a.found = verdict.Evidence{Status: a.ans.status, Header: a.ans.header, Body: body, Gone: x.clientGone()}
+	ev, class := &a.found, a.w.Body(body, x.route.Op, a.facts)
 	if a.src.blind || takes(&x.snap.policy, class, body) {
 		class = wire.Output
 	}
@@ -298,7 +303,8 @@ func (a *attempt) plain() verdict.Evidence {
 		a.rewriteModel()
 		a.firstChunk = a.src.came.Sub(a.start)
 		if err := a.commit(nil); err != nil {
-			return a.transport(err)
+			a.transport(err)
+			return
 		}
 		ev.Committed, ev.Complete, ev.Gone = true, true, false
 	case class == wire.Failed:
@@ -309,11 +315,11 @@ func (a *attempt) plain() verdict.Evidence {
 	}
 	if !ev.Complete && x.snap.policy.CommitOn == verdict.CommitHeaders { // the client's, whatever it is worth
 		if err := a.commit(nil); err != nil {
-			return a.transport(err)
+			a.transport(err)
+			return
 		}
 		ev.Committed, ev.Gone = true, false
 	}
-	return ev
 }
 
 // takes reports whether a plain answer is good although it may hold nothing.

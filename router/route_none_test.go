@@ -171,7 +171,7 @@ func TestClearKeepsStreaks(t *testing.T) {
 func TestLastTargetGoesOutJustBeforeItsTurn(t *testing.T) {
 	t.Parallel()
 	o := observe(t, upstreams(routertest.Fail(500, "down"), good), nil)
-	o.engine.OnEvent(func(e router.Event) {
+	o.engine.OnEvent(func(e *router.Event) {
 		if e.Phase == router.PhaseAttemptEnd {
 			_ = o.engine.Cool("b", "", 0)
 		}

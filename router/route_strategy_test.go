@@ -156,7 +156,7 @@ func TestScoredPrefersTheCheaper(t *testing.T) {
 
 // slower moves the clock on while an upstream works, so that it takes that long.
 func slower(w *world, at map[string]time.Duration) {
-	w.engine.OnEvent(func(e router.Event) {
+	w.engine.OnEvent(func(e *router.Event) {
 		if e.Phase == router.PhaseAttemptStart {
 			w.clock.Advance(at[e.Upstream])
 		}

@@ -136,9 +136,9 @@ func inBubble(t *testing.T, scripts []routertest.Reply, change func(*settings.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine.OnEvent(func(e router.Event) {
+	engine.OnEvent(func(e *router.Event) {
 		if e.Phase == router.PhaseCompleted {
-			w.ended <- e
+			w.ended <- *e
 		}
 	})
 	w.engine, w.Front = engine, routertest.ServeOn(n.Listen("front.test:80"), engine.Handler())

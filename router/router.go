@@ -43,7 +43,7 @@ type Router struct {
 
 	loading   sync.Mutex // held by Load
 	clients   map[string]*upstream.Client
-	observers atomic.Pointer[[]func(Event)]
+	observers atomic.Pointer[[]func(*Event)]
 	recent    recent
 	queue     queue
 	checks    *checks

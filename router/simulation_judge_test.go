@@ -116,7 +116,7 @@ func (j *judge) faultLocked(format string, args ...any) {
 }
 
 // event is called by the engine in the request's own goroutine, before it goes on.
-func (j *judge) event(e router.Event) {
+func (j *judge) event(e *router.Event) {
 	now := j.s.now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -208,7 +208,7 @@ func (j *judge) begun(call string, r *request, now time.Duration, i int) {
 
 // ended holds the end of an attempt against (c): who is well again is found so by the first request and is let in at once,
 // and probes that fail are as rare as the schedule says.
-func (j *judge) ended(e router.Event, r *request, now time.Duration, i int) {
+func (j *judge) ended(e *router.Event, r *request, now time.Duration, i int) {
 	w, trouble := &j.ups[i], j.s.ups[i].trouble(r.began)
 	w.busy--
 	if w.probe == e.Call {
@@ -283,7 +283,7 @@ func (j *judge) cooled(w *watched, u *router.UpstreamStatus) {
 }
 
 // completed holds the end of a request against (e): one end, and a failure only if nobody was there.
-func (j *judge) completed(e router.Event, r *request, now time.Duration) {
+func (j *judge) completed(e *router.Event, r *request, now time.Duration) {
 	r.ended++
 	r.usage, r.ok = e.Usage, e.ErrorClass == ""
 	j.out.requests++

@@ -138,9 +138,10 @@ func (a *attempt) endTurned(clean bool) []byte {
 	return out
 }
 
-// unreadable is the evidence of an answer in a coding that the router cannot look into, and so cannot translate either.
-func (a *attempt) unreadable(resp *http.Response) verdict.Evidence {
-	return verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Unusable: true, Invalid: true}
+// unreadable ends with an answer in a coding that the router cannot look into, and so cannot translate either.
+func (a *attempt) unreadable(resp *http.Response) {
+	a.ans = nil
+	a.found = verdict.Evidence{Status: resp.StatusCode, Header: resp.Header, Unusable: true, Invalid: true}
 }
 
 // droppedHeader names in an answer's header what the client sent and the upstream did not get.

@@ -50,8 +50,8 @@ func instance(c *settings.Config) string {
 
 // keep has every request of an engine in the ledger.
 func keep(engine *router.Router, l *ledger.Ledger) {
-	engine.OnEvent(func(e router.Event) {
-		if row, ok := rowOf(&e); ok {
+	engine.OnEvent(func(e *router.Event) {
+		if row, ok := rowOf(e); ok {
 			l.Add(&row)
 		}
 	})

@@ -44,7 +44,7 @@ func newFeed(engine *router.Router) *feed {
 }
 
 // observe takes what the engine tells. It runs within requests, so it does little.
-func (f *feed) observe(e router.Event) {
+func (f *feed) observe(e *router.Event) {
 	ended := e.Phase == router.PhaseCompleted
 	if !ended && (e.Phase != router.PhaseAttemptStart || e.Attempt != 1) {
 		return
@@ -54,12 +54,12 @@ func (f *feed) observe(e router.Event) {
 	defer f.mu.Unlock()
 	f.last++
 	if ended {
-		f.keep(limit, kept{f.last, e})
+		f.keep(limit, kept{f.last, *e})
 	}
 	if len(f.followers) == 0 {
 		return
 	}
-	frame := newFrame(f.last, &e)
+	frame := newFrame(f.last, e)
 	for w := range f.followers {
 		w.put(frame)
 	}

@@ -23,10 +23,10 @@ func TestNobodyMissesARequestUnawares(t *testing.T) {
 		var ends []uint64
 		kept := 0 // how many of ends there must still be: a limit that is raised brings nothing back
 		t.Repeat(map[string]func(*rapid.T){
-			"start": func(*rapid.T) { f.observe(router.Event{Phase: router.PhaseAttemptStart, Attempt: 1}) },
-			"retry": func(*rapid.T) { f.observe(router.Event{Phase: router.PhaseAttemptStart, Attempt: 2}) },
+			"start": func(*rapid.T) { f.observe(&router.Event{Phase: router.PhaseAttemptStart, Attempt: 1}) },
+			"retry": func(*rapid.T) { f.observe(&router.Event{Phase: router.PhaseAttemptStart, Attempt: 2}) },
 			"end": func(*rapid.T) {
-				f.observe(router.Event{Phase: router.PhaseCompleted})
+				f.observe(&router.Event{Phase: router.PhaseCompleted})
 				ends = append(ends, f.last)
 				kept = min(kept+1, limit)
 			},
@@ -74,7 +74,7 @@ func TestStrangePlacesAreGaps(t *testing.T) {
 	t.Parallel()
 	f := newTestFeed(new(3))
 	for range 5 {
-		f.observe(router.Event{Phase: router.PhaseCompleted})
+		f.observe(&router.Event{Phase: router.PhaseCompleted})
 	}
 	for place, want := range map[string]struct {
 		reason string
@@ -105,7 +105,7 @@ func TestSlowFollowersGetAGap(t *testing.T) {
 	f := newTestFeed(new(10))
 	end := func(n int) {
 		for range n {
-			f.observe(router.Event{Phase: router.PhaseCompleted})
+			f.observe(&router.Event{Phase: router.PhaseCompleted})
 		}
 	}
 	end(3)
@@ -133,7 +133,7 @@ func BenchmarkFeed(b *testing.B) {
 			e := router.Event{Phase: router.PhaseCompleted, Call: "c"}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if f.observe(e); w != nil && i%64 == 0 {
+				if f.observe(&e); w != nil && i%64 == 0 {
 					w.Take()
 				}
 			}

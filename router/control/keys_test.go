@@ -69,7 +69,7 @@ func TestKeysAreCallers(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	var seen []string
-	d.engine.OnEvent(func(e router.Event) {
+	d.engine.OnEvent(func(e *router.Event) {
 		if e.Phase == router.PhaseCompleted {
 			seen = append(seen, e.Key)
 		}
