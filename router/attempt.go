@@ -181,8 +181,11 @@ func (a *attempt) judge() *verdict.Verdict {
 	x, ev := a.x, &a.found
 	ev.Model, ev.Counts = a.t.asks(x.asked), !x.generates()
 	a.verdict = x.snap.policy.Judge(x.r.opts.now(), *ev)
-	if x.timedOut() && ev.Kind != "" {
-		a.verdict.Blame = false // the request's own limit says nothing about the target, unlike an answer that came before it
+	switch ours := ev.Kind != ""; { // unlike an answer that came before it, the router's own limit says nothing about the target
+	case ours && x.stopping():
+		a.verdict = verdict.Verdict{Move: verdict.GiveBack, Class: telemetry.ClassStopping, ErrorType: telemetry.ErrorTimeout}
+	case ours && x.timedOut():
+		a.verdict.Blame = false
 	}
 	return &a.verdict
 }
@@ -361,8 +364,11 @@ func (a *attempt) transport(err error) {
 	}
 }
 
-// clientGone reports whether the client has left. A request that ran into its own time limit has not.
-func (x *exchange) clientGone() bool { return x.req.Context().Err() != nil }
+// clientGone reports whether the client has left. A request that ran into a limit of the router has not.
+func (x *exchange) clientGone() bool { return x.req.Context().Err() != nil && !x.stopping() }
+
+// stopping reports whether the router's own end has overtaken the request.
+func (x *exchange) stopping() bool { return context.Cause(x.req.Context()) == ErrStopping } //nolint:errorlint // a cause is not wrapped
 
 // timedOut reports whether the request ran into request_timeout.
 func (x *exchange) timedOut() bool { return errors.Is(context.Cause(x.ctx), errRequestTimeout) }

@@ -127,9 +127,12 @@ func (a *attempt) breakOff(ev verdict.Evidence) error {
 	if x.snap.cfg.Failover.StreamError != "event" || !a.ans.stream || a.half || a.facts.Failed || a.src.blind {
 		return errAborted
 	}
-	if a.tr != nil {
+	switch e := stopping(); {
+	case x.stopping():
+		_ = a.write(x.route.Wire.ErrorEvent(e.Status, e.Kind, e.Msg))
+	case a.tr != nil:
 		_ = a.write(a.endTurned(!a.cut))
-	} else {
+	default:
 		_ = a.write(x.route.Wire.ErrorEvent(http.StatusBadGateway, "upstream_stream_broken", "the upstream broke off in the middle of its answer"))
 	}
 	return errAborted

@@ -102,6 +102,8 @@ func (x *exchange) admit() error {
 		e := saturated("too many requests are waiting already")
 		e.Kind = "queue_full"
 		return e
+	case x.stopping():
+		return stopping()
 	case x.timedOut():
 		return &Error{
 			Kind: "queue_timeout", Status: http.StatusServiceUnavailable, class: telemetry.ClassSaturated, retry: time.Second,

@@ -50,6 +50,10 @@ var (
 	errRequestTimeout error = requestTimeout{}
 )
 
+// ErrStopping is the cause with which a program that ends cancels the contexts of requests still in flight, before it closes
+// their connections: they are broken off in words of their own wire, and not taken for requests whose clients have left.
+var ErrStopping = errors.New("the router is being ended")
+
 // requestTimeout is the cause with which request_timeout ends a request.
 type requestTimeout struct{}
 
@@ -84,6 +88,14 @@ func tooLarge(limit int64) *Error {
 
 func saturated(msg string) *Error {
 	return &Error{Kind: "targets_busy", Status: http.StatusServiceUnavailable, Msg: msg, class: telemetry.ClassSaturated, retry: time.Second}
+}
+
+// stopping answers requests that the router's own end has overtaken; whoever takes its place can serve them.
+func stopping() *Error {
+	return &Error{
+		Kind: "router_stopping", Status: http.StatusServiceUnavailable, Msg: "the router is being ended, and took no time to finish this request",
+		class: telemetry.ClassStopping, retry: time.Second,
+	}
 }
 
 func unsupportedEndpoint() *Error {
@@ -238,6 +250,8 @@ func (x *exchange) exhausted(v verdict.Verdict) error {
 	e := &Error{Kind: "upstream_error", Status: http.StatusBadGateway, Msg: "no upstream gave an answer", class: x.outcome.class, kind: x.outcome.errorType}
 	a, mode := x.last, x.snap.cfg.Failover.AllFailed
 	switch {
+	case x.stopping():
+		return stopping()
 	case mode == "bad_gateway":
 		e.Kind, e.Msg = "all_targets_failed", "every target that was tried has failed"
 		if e.kind != "" {

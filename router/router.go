@@ -199,7 +199,7 @@ func (r *Router) Wire(name string) http.Handler {
 }
 
 // Close ends what the engine holds: idle connections and the observation of its state. Requests in flight are not
-// waited for; drain the server first.
+// waited for; drain the server first, and cancel with ErrStopping what takes too long.
 func (r *Router) Close() {
 	r.forget()
 	r.loading.Lock()

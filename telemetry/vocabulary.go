@@ -47,6 +47,7 @@ const (
 	ClassUnusable         = "provider_unusable"
 	ClassNoneEligible     = "router_none_eligible"
 	ClassSaturated        = "router_saturated"
+	ClassStopping         = "router_stopping"
 	ClassInternal         = "router_internal"
 )
 
@@ -199,7 +200,7 @@ var (
 		ClassInternal, ClassNone, ClassInvalidRequest, ClassModelUnknown, ClassUnauthenticated, ClassTooLarge, ClassCancelled,
 		ClassRateLimited, ClassQuotaExhausted, ClassOverloaded, ClassServerError, ClassTimeout, ClassConnectionFailed,
 		ClassAuthFailed, ClassBilling, ClassInvalidResponse, ClassProviderRejected, ClassModelMissing, ClassStreamTruncated,
-		ClassUnusable, ClassNoneEligible, ClassSaturated,
+		ClassUnusable, ClassNoneEligible, ClassSaturated, ClassStopping,
 	}
 	errorTypes = vocabulary{
 		Other, "", ErrorTimeout, ErrorDNS, ErrorConnectionRefused, ErrorConnectionReset, ErrorTLS, ErrorStreamTruncated,

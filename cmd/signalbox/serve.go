@@ -39,9 +39,11 @@ type server struct {
 	ledger    *ledger.Ledger // nil: usage is not kept
 	providers *export.Providers
 	servers   []*http.Server
-	failed    chan error     // a listener that ended by itself
-	ended     sync.WaitGroup // the watcher
-	console   *requests      // nil where nobody sees one
+	requests  context.Context         //nolint:containedctx // of all requests
+	cut       context.CancelCauseFunc // ends them
+	failed    chan error              // a listener that ended by itself
+	ended     sync.WaitGroup          // the watcher
+	console   *requests               // nil where nobody sees one
 }
 
 // serve runs the router until SIGTERM or SIGINT, and reloads on SIGHUP and when the file changes.
@@ -57,6 +59,8 @@ func serve(ctx context.Context, e env, args []string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	s := &server{env: e, failed: make(chan error, 2), flush: func() {}}
+	s.requests, s.cut = context.WithCancelCause(context.Background())
+	defer s.cut(nil)
 	defer func() { s.flush() }()
 	if err := s.start(ctx, path); err != nil {
 		return err
@@ -144,7 +148,8 @@ func (s *server) listen(address string, h http.Handler) error {
 	}
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 15 * time.Second, IdleTimeout: 120 * time.Second,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong on a connection
+		BaseContext: func(net.Listener) context.Context { return s.requests },
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong on a connection
 	}
 	s.servers = append(s.servers, srv)
 	go func() {
@@ -164,8 +169,7 @@ func (s *server) stop() {
 	for _, srv := range s.servers {
 		drained.Go(func() {
 			if srv.Shutdown(ctx) != nil {
-				s.log.Warn("drain_timeout is over: what still runs is cut")
-				_ = srv.Close() // it has said already what it could not close
+				s.breakOff(srv)
 			}
 		})
 	}
@@ -183,6 +187,17 @@ func (s *server) stop() {
 	}
 	if err := s.providers.Shutdown(flush); err != nil {
 		s.log.Warn("the last telemetry was not delivered", "error", err)
+	}
+}
+
+// breakOff has requests in flight end with a word to their clients, and cuts those that do not.
+func (s *server) breakOff(srv *http.Server) {
+	s.log.Warn("drain_timeout is over: what still runs is broken off")
+	s.cut(router.ErrStopping)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if srv.Shutdown(ctx) != nil {
+		_ = srv.Close() // it has said already what it could not close
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -123,33 +122,75 @@ model "m" {
 	}
 }
 
+// runServe runs the router in this process until stop, and tells then how it ended.
+func runServe(t *testing.T, address, file string) (out *output, stop func() int) {
+	t.Helper()
+	logger := slog.Default()
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan int)
+	out = &output{}
+	go func() { ended <- run(ctx, env{nil, io.Discard, out}, []string{"serve", "-config", file}) }()
+	eventually(t, "readiness", func() bool {
+		status, _, _ := invoke("healthcheck", "http://"+address+"/readyz")
+		return status == 0
+	})
+	return out, func() int {
+		end()
+		status := <-ended
+		slog.SetDefault(logger)
+		log.SetOutput(os.Stderr)
+		return status
+	}
+}
+
+// A stream that takes longer than the drain ends with a word, and the books are kept.
+func TestDrainEndsWithAWord(t *testing.T) {
+	gate := make(chan struct{})
+	up := routertest.NewUpstream(routertest.Good("on and on and on it goes", routertest.Usage{}).Hold(4, gate))
+	defer up.Close()
+	defer close(gate)
+	address, _ := freeAddresses(t)
+	dir := t.TempDir()
+	file, usage := filepath.Join(dir, "config.hcl"), filepath.Join(dir, "usage.db")
+	write(t, file, fmt.Sprintf("server {\n  listen = %q\n  drain_timeout = \"20ms\"\n}\nusage {\n  path = %q\n}\n"+
+		"upstream \"u\" {\n  base_url = %q\n  wires = [\"openai-chat\"]\n}\nmodel \"m\" {\n  target \"u\" {}\n}\n", address, usage, up.URL))
+	out, stop := runServe(t, address, file)
+	client := routertest.NewClient("http://" + address)
+	defer client.Close()
+	ended := make(chan int, 1)
+	var once sync.Once
+	end := func() { once.Do(func() { go func() { ended <- stop() }() }) }
+	got := client.Watch(context.Background(), routertest.NewRequest("openai-chat", "m", true), func(r routertest.Result) bool {
+		if r.Body != "" {
+			end()
+		}
+		return true
+	})
+	end()
+	if status := <-ended; status != 0 {
+		t.Errorf("ended with status %d:\n%s", status, out)
+	}
+	if got.Err == nil || !strings.Contains(got.Body, "router is being ended") {
+		t.Errorf("the client got %v, %s", got.Err, got.Body)
+	}
+	if _, rows, errs := invoke("usage", "-config", file, "-by", "request", "-format", "csv"); !strings.Contains(rows, "router_stopping") {
+		t.Errorf("usage:\n%s%s", rows, errs)
+	}
+}
+
 func TestServe(t *testing.T) {
-	defer slog.SetDefault(slog.Default())
-	defer log.SetOutput(os.Stderr)
 	one := routertest.NewUpstream(routertest.Good("one", routertest.Usage{}))
 	two := routertest.NewUpstream(routertest.Good("two", routertest.Usage{}))
 	defer one.Close()
 	defer two.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close() // free for the server
+	address, _ := freeAddresses(t)
 	config := func(url string) string {
 		return fmt.Sprintf("server {\n  listen = %q\n}\nupstream \"u\" {\n  base_url = %q\n  wires = [\"openai-chat\"]\n}\nmodel \"m\" {\n  target \"u\" {}\n}\n", address, url)
 	}
 	file := filepath.Join(t.TempDir(), "config.hcl")
 	write(t, file, config(one.URL))
 
-	var out output
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan int)
-	go func() { ended <- run(ctx, env{nil, io.Discard, &out}, []string{"serve", "-config", file}) }()
-	eventually(t, "readiness", func() bool {
-		status, _, _ := invoke("healthcheck", "http://"+address+"/readyz")
-		return status == 0
-	})
+	out, stop := runServe(t, address, file)
 	client := routertest.NewClient("http://" + address)
 	defer client.Close()
 	ask := func() string {
@@ -177,8 +218,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("the status does not have %s:\n%s", text, body)
 		}
 	}
-	stop()
-	if status := <-ended; status != 0 {
+	if status := stop(); status != 0 {
 		t.Errorf("ended with status %d:\n%s", status, out.String())
 	}
 }
