@@ -181,11 +181,11 @@ func (a *attempt) judge() *verdict.Verdict {
 	x, ev := a.x, &a.found
 	ev.Model, ev.Counts = a.t.asks(x.asked), !x.generates()
 	a.verdict = x.snap.policy.Judge(x.r.opts.now(), *ev)
-	switch ours := ev.Kind != ""; { // unlike an answer that came before it, the router's own limit says nothing about the target
+	switch ours := ev.Kind != "" && !ev.Gone; { // unlike an answer that came before it, the router's own limit says nothing about the target
 	case ours && x.stopping():
 		a.verdict = verdict.Verdict{Move: verdict.GiveBack, Class: telemetry.ClassStopping, ErrorType: telemetry.ErrorTimeout}
 	case ours && x.timedOut():
-		a.verdict.Blame = false
+		a.verdict.Blame, a.verdict.Class, a.verdict.ErrorType = false, telemetry.ClassTimeout, telemetry.ErrorTimeout
 	}
 	return &a.verdict
 }

@@ -127,8 +127,8 @@ func (a *attempt) breakOff(ev verdict.Evidence) error {
 	if x.snap.cfg.Failover.StreamError != "event" || !a.ans.stream || a.half || a.facts.Failed || a.src.blind {
 		return errAborted
 	}
-	switch e := stopping(); {
-	case x.stopping():
+	switch e := x.overtaken(); {
+	case e != nil:
 		_ = a.write(x.route.Wire.ErrorEvent(e.Status, e.Kind, e.Msg))
 	case a.tr != nil:
 		_ = a.write(a.endTurned(!a.cut))

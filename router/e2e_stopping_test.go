@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
@@ -110,5 +112,40 @@ func TestStoppingAfterTheClientLeft(t *testing.T) {
 	stop()
 	if e.Outcome != "cancelled" || e.ErrorClass != "caller_cancelled" {
 		t.Errorf("booked as %s %s", e.Outcome, e.ErrorClass)
+	}
+}
+
+// The router's own limit is not told as the upstream's fault.
+func TestRequestTimeoutIsTold(t *testing.T) {
+	t.Parallel()
+	forms(t, func(t *testing.T, wire string, stream bool) {
+		for _, pace := range []time.Duration{time.Hour, 2 * time.Second} { // before a status, and within a stream
+			if begun := pace < time.Minute; !begun || stream {
+				synctest.Test(t, func(t *testing.T) {
+					b, end := inBubble(t, []routertest.Reply{good.Pace(pace), good}, func(cfg *settings.Config) {
+						cfg.Server.RequestTimeout = 15 * time.Second
+					})
+					defer end()
+					outOfTime(t, b, wire, stream, begun)
+				})
+			}
+		}
+	})
+}
+
+func outOfTime(t *testing.T, b *bubble, wire string, stream, begun bool) {
+	start := time.Now()
+	got := b.send(t.Context(), routertest.NewRequest(wire, "m", stream))
+	if took := time.Since(start); took != 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if events := got.Events(); begun && (got.Err == nil || len(events) == 0 || !strings.Contains(events[len(events)-1].Data, "server.request_timeout")) {
+		t.Errorf("got %d %v %s", got.Status, got.Err, got.Body)
+	}
+	if !begun {
+		refused(t, wire, got, 504, "server.request_timeout")
+	}
+	if e, u := b.completed(), b.engine.Status().Upstreams[0]; e.Outcome != "failed" || e.ErrorClass != "provider_timeout" || u.State != "healthy" {
+		t.Errorf("booked as %s %s, the upstream is %s", e.Outcome, e.ErrorClass, u.State)
 	}
 }

@@ -98,6 +98,20 @@ func stopping() *Error {
 	}
 }
 
+// overtaken is what a client is told whose request ran into a limit of the router itself; nil if it did not.
+func (x *exchange) overtaken() *Error {
+	switch {
+	case x.stopping():
+		return stopping()
+	case x.timedOut():
+		return &Error{
+			Kind: "request_timeout", Status: http.StatusGatewayTimeout, Msg: "the request took longer than server.request_timeout allows",
+			class: x.outcome.class, kind: x.outcome.errorType,
+		}
+	}
+	return nil
+}
+
 func unsupportedEndpoint() *Error {
 	var served []string
 	for _, w := range wire.All {
@@ -266,6 +280,8 @@ func (x *exchange) exhausted(v verdict.Verdict) error {
 		return x.deliver(a)
 	case mode == "unavailable":
 		e.Status = http.StatusServiceUnavailable
+	case x.timedOut():
+		return x.overtaken()
 	case v.ErrorType == telemetry.ErrorTimeout:
 		e.Kind, e.Status, e.Msg = "upstream_timeout", http.StatusGatewayTimeout, "the upstream did not answer in time"
 	}
