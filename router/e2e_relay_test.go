@@ -1,6 +1,8 @@
 package router_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"net/http"
 	"strings"
 	"testing"
@@ -223,4 +225,18 @@ func TestNobodyAnswers(t *testing.T) {
 			w.once()
 		}
 	})
+}
+
+// A part of an answer is no answer, however large.
+func TestAnswerThatIsTooLongIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	var coded bytes.Buffer
+	z := gzip.NewWriter(&coded)
+	_, _ = z.Write(make([]byte, 65<<20))
+	_ = z.Close()
+	w := build(t, upstreams(routertest.Body(200, "application/json", coded.String()).With("Content-Encoding", "gzip")), nil)
+	req := routertest.NewRequest(routertest.Chat, "m", false).With("Accept-Encoding", "gzip")
+	if got := w.Send(t.Context(), req); got.Status != 502 {
+		t.Errorf("got %d with %d bytes", got.Status, len(got.Body))
+	}
 }

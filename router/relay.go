@@ -339,7 +339,7 @@ func (a *attempt) readWhole() ([]byte, error) {
 			looked = append(looked, plain...)
 		}
 		if len(a.ans.held) > maxPlain || len(looked) > maxPlain {
-			return nil, errTooLong
+			err = errTooLong
 		}
 		if errors.Is(err, io.EOF) {
 			if !separate {
