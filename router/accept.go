@@ -31,7 +31,12 @@ func (x *exchange) accept() error {
 	}
 	var err error
 	x.await(func() { x.body, err = x.r.readBody(x.req, x.w, int64(x.snap.cfg.Server.MaxBody)) })
-	if err != nil && x.req.Context().Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case x.stopping(): // its connection was closed on it
+		return stopping()
+	case x.clientGone():
 		return errGone
 	}
 	return err

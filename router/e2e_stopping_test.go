@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,6 +100,30 @@ func TestStoppingEndsTheQueue(t *testing.T) {
 	refused(t, routertest.Chat, <-second, 503, "being ended")
 	close(gate)
 	<-first
+}
+
+// A connection that is closed on an upload is the router's doing, too.
+func TestStoppingEndsAnUpload(t *testing.T) {
+	t.Parallel()
+	w, stop := stoppable(t, good, nil)
+	body, upload := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Front.URL+"/v1/chat/completions", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	_, _ = upload.Write([]byte(`{"model":`))
+	eventually(t, "the upload", func() bool { return w.engine.Status().InFlight == 1 })
+	stop()
+	_ = upload.CloseWithError(io.ErrClosedPipe)
+	<-over
+	w.stopped(0)
 }
 
 // Who has left has left, also when the router ends.
