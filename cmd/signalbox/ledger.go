@@ -74,7 +74,8 @@ func rowOf(e *router.Event) (row ledger.Row, ok bool) {
 		row.Attempts = e.Attempt
 		return row, true
 	}
-	failed := e.Outcome == telemetry.OutcomeFailed || e.Outcome == telemetry.OutcomeRejected
+	// What the router breaks off as it ends may have been worked on already.
+	failed := e.Outcome == telemetry.OutcomeRejected || e.Outcome == telemetry.OutcomeFailed && e.ErrorClass != telemetry.ClassStopping
 	row.Free = !told && (e.Attempts == 0 || failed || strings.HasSuffix(e.Route, "/count_tokens"))
 	return row, true
 }

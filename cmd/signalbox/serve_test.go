@@ -173,7 +173,7 @@ func TestDrainEndsWithAWord(t *testing.T) {
 	if got.Err == nil || !strings.Contains(got.Body, "router is being ended") {
 		t.Errorf("the client got %v, %s", got.Err, got.Body)
 	}
-	if _, rows, errs := invoke("usage", "-config", file, "-by", "request", "-format", "csv"); !strings.Contains(rows, "router_stopping") {
+	if _, rows, errs := invoke("usage", "-config", file, "-by", "request", "-format", "csv"); !strings.Contains(rows, "router_stopping") || !strings.Contains(rows, "unreported") {
 		t.Errorf("usage:\n%s%s", rows, errs)
 	}
 }
