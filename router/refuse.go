@@ -93,7 +93,7 @@ func saturated(msg string) *Error {
 // stopping answers requests that the router's own end has overtaken; whoever takes its place can serve them.
 func stopping() *Error {
 	return &Error{
-		Kind: "router_stopping", Status: http.StatusServiceUnavailable, Msg: "the router is being ended, and took no time to finish this request",
+		Kind: "router_stopping", Status: http.StatusServiceUnavailable, Msg: "the router is being ended, and has no time left for this request",
 		class: telemetry.ClassStopping, retry: time.Second,
 	}
 }
