@@ -35,8 +35,8 @@ func (w *world) stopped(attempts int) {
 		w.t.Errorf("booked as %s %s with %d attempts", e.Outcome, e.ErrorClass, e.Attempts)
 	}
 	for _, u := range w.engine.Status().Upstreams {
-		if u.State != "healthy" || u.InFlight != 0 {
-			w.t.Errorf("%s is %s with %d in flight", u.Name, u.State, u.InFlight)
+		if u.State != "healthy" || u.LastError != nil || u.InFlight != 0 {
+			w.t.Errorf("%s is %s with %d in flight, blamed for %v", u.Name, u.State, u.InFlight, u.LastError)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func outOfTime(t *testing.T, b *bubble, wire string, stream, begun bool) {
 	if !begun {
 		refused(t, wire, got, 504, "server.request_timeout")
 	}
-	if e, u := b.completed(), b.engine.Status().Upstreams[0]; e.Outcome != "failed" || e.ErrorClass != "provider_timeout" || u.State != "healthy" {
-		t.Errorf("booked as %s %s, the upstream is %s", e.Outcome, e.ErrorClass, u.State)
+	if e, u := b.completed(), b.engine.Status().Upstreams[0]; e.Outcome != "failed" || e.ErrorClass != "provider_timeout" || u.State != "healthy" || u.LastError != nil {
+		t.Errorf("booked as %s %s, the upstream is %s, blamed for %v", e.Outcome, e.ErrorClass, u.State, u.LastError)
 	}
 }

@@ -265,6 +265,37 @@ func TestHangingCollector(t *testing.T) {
 	goleak.VerifyNone(t, others)
 }
 
+// What a receiver of spans that hangs leaves of the time is enough for the last metrics.
+func TestHangingSpansKeepNoMetrics(t *testing.T) {
+	others := goleak.IgnoreCurrent()
+	hang, counted := make(chan struct{}), make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/metrics" {
+			<-hang
+		}
+		select {
+		case counted <- struct{}{}:
+		default:
+		}
+	}))
+	p, _ := begin(t, Config{Endpoint: server.URL, SampleRatio: 1})
+	_, span := p.Tracer.Tracer("x").Start(t.Context(), "x")
+	span.End()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := p.Shutdown(ctx); err == nil {
+		t.Error("no error")
+	}
+	select {
+	case <-counted:
+	default:
+		t.Error("the last metrics were not sent")
+	}
+	close(hang)
+	server.Close()
+	goleak.VerifyNone(t, others)
+}
+
 func TestReportsAreRareAndClean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=open%20sesame,x=1")
