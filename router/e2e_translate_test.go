@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-llm/signalbox/router"
 	"github.com/signalbox-llm/signalbox/router/routertest"
 	"github.com/signalbox-llm/signalbox/router/settings"
 	"github.com/signalbox-llm/signalbox/telemetry"
@@ -367,5 +368,24 @@ func TestTranslatedRequestsHaveOneLimit(t *testing.T) {
 			t.Errorf("%s: sent %s", client, body)
 		}
 		w.once()
+	}
+}
+
+// What comes in a coding that the router cannot look into cannot be translated either: another target has to answer.
+func TestUnknownCodingIsNotTranslated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"application/json", "text/event-stream"} {
+		w := build(t, upstreams(routertest.Body(200, kind, "odd").With("Content-Encoding", "br"), good), func(cfg *settings.Config) {
+			cfg.Upstreams[0].Wires = []string{routertest.Messages}
+		})
+		if got := w.ask(routertest.Chat, kind == "text/event-stream"); got.Status != 200 || got.Header.Get("X-Router-Upstream") != "b" {
+			t.Errorf("%s: got %d %s", kind, got.Status, got.Body)
+		}
+		w.completed()
+		for _, e := range w.events {
+			if e.Phase == router.PhaseAttemptEnd && e.Attempt == 1 && e.ErrorClass != "provider_invalid_response" {
+				t.Errorf("%s: booked as %s", kind, e.ErrorClass)
+			}
+		}
 	}
 }
