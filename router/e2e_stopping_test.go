@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,18 +15,28 @@ import (
 	"github.com/signalbox-llm/signalbox/router/settings"
 )
 
-// stoppable is a world whose requests end when its program does.
+// stoppable is a world whose requests end when its program does. Those under way are cancelled when stop returns.
 func stoppable(t *testing.T, script routertest.Reply, change func(*settings.Config)) (w *world, stop func()) {
 	w = build(t, upstreams(script, good), change)
-	program, cut := context.WithCancelCause(context.Background())
+	var mu sync.Mutex
+	var ends []context.CancelCauseFunc
 	front := routertest.Serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		ctx, end := context.WithCancelCause(r.Context())
-		defer context.AfterFunc(program, func() { end(context.Cause(program)) })()
+		defer end(nil)
+		mu.Lock()
+		ends = append(ends, end)
+		mu.Unlock()
 		w.engine.Handler().ServeHTTP(rw, r.WithContext(ctx))
 	}))
 	w.Close()
 	w.Front = front
-	return w, func() { cut(router.ErrStopping) }
+	return w, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, end := range ends {
+			end(router.ErrStopping)
+		}
+	}
 }
 
 // stopped fails unless a request was booked as one that the router's own end has overtaken, and its upstream is well.
@@ -107,7 +118,7 @@ func TestStoppingEndsAnUpload(t *testing.T) {
 	t.Parallel()
 	w, stop := stoppable(t, good, nil)
 	body, upload := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Front.URL+"/v1/chat/completions", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/v1/chat/completions", body)
 	if err != nil {
 		t.Fatal(err)
 	}
