@@ -8,7 +8,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,12 +61,7 @@ const opsKey = "sk-of-somebody-who-watches"
 func startServing(t *testing.T, stderr io.Writer, up string) *serving {
 	t.Helper()
 	defaults := slog.Default()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &serving{t: t, address: l.Addr().String(), file: filepath.Join(t.TempDir(), "config.hcl")}
-	_ = l.Close() // free for the server
+	s := &serving{t: t, address: routertest.FreeAddress(), file: filepath.Join(t.TempDir(), "config.hcl")}
 	write(t, s.file, fmt.Sprintf(`
 server { listen = %q }
 auth {

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-llm/signalbox/router/routertest"
 )
 
 // footprint is one start of the real binary: how long until it was ready, what that took of a processor, and what it held
@@ -78,12 +79,7 @@ func TestFootprint(t *testing.T) {
 // startOnce starts the binary with a small configuration and without telemetry, and ends it again.
 func startOnce(t *testing.T, dir, binary string) footprint {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := routertest.FreeAddress()
 	path := filepath.Join(dir, "footprint.hcl")
 	write(t, path, fmt.Sprintf(`
 server { listen = %q }

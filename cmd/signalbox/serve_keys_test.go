@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,20 +14,6 @@ import (
 
 	"github.com/signalbox-llm/signalbox/router/routertest"
 )
-
-// freeAddresses are two that nobody listens on.
-func freeAddresses(t *testing.T) (one, two string) {
-	t.Helper()
-	for _, address := range []*string{&one, &two} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		*address = l.Addr().String()
-	}
-	return one, two
-}
 
 // A reload turns issued keys on, moves their file and turns them off again; profiles are on the control plane's own
 // listener alone.
@@ -40,7 +25,7 @@ func TestServeKeys(t *testing.T) {
 	}
 	up := routertest.NewUpstream()
 	defer up.Close()
-	public, admin := freeAddresses(t)
+	public, admin := routertest.FreeAddress(), routertest.FreeAddress()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.hcl")
 	configure := func(auth string) {

@@ -149,7 +149,7 @@ func TestDrainEndsWithAWord(t *testing.T) {
 	up := routertest.NewUpstream(routertest.Good("on and on and on it goes", routertest.Usage{}).Hold(4, gate))
 	defer up.Close()
 	defer close(gate)
-	address, _ := freeAddresses(t)
+	address := routertest.FreeAddress()
 	dir := t.TempDir()
 	file, usage := filepath.Join(dir, "config.hcl"), filepath.Join(dir, "usage.db")
 	write(t, file, fmt.Sprintf("server {\n  listen = %q\n  drain_timeout = \"20ms\"\n}\nusage {\n  path = %q\n}\n"+
@@ -183,7 +183,7 @@ func TestServe(t *testing.T) {
 	two := routertest.NewUpstream(routertest.Good("two", routertest.Usage{}))
 	defer one.Close()
 	defer two.Close()
-	address, _ := freeAddresses(t)
+	address := routertest.FreeAddress()
 	config := func(url string) string {
 		return fmt.Sprintf("server {\n  listen = %q\n}\nupstream \"u\" {\n  base_url = %q\n  wires = [\"openai-chat\"]\n}\nmodel \"m\" {\n  target \"u\" {}\n}\n", address, url)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +26,7 @@ func TestUsageCommand(t *testing.T) {
 	defer up.Close()
 	dir := t.TempDir()
 	file, db := filepath.Join(dir, "config.hcl"), filepath.Join(dir, "usage.db")
-	l := listener(t)
+	l := routertest.FreeAddress()
 	write(t, file, fmt.Sprintf(`
 server { listen = %q }
 upstream "team" {
@@ -131,17 +130,6 @@ usage {
 	if status, _, errs := invoke("serve", "-config", file); status != 1 || !strings.Contains(errs, "is a directory") {
 		t.Errorf("a directory: %d %s", status, errs)
 	}
-}
-
-// listener is an address of this machine that is free.
-func listener(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestUsageOfOneRequest draws what the command cannot be made to see.

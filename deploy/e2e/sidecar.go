@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/signalbox-llm/signalbox/router/routertest"
 )
 
 // patience is how long a sidecar may take to drain and end.
@@ -36,10 +38,7 @@ func (c *child) start(_ context.Context, config string) (string, error) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return "", err
 	}
-	address, err := free()
-	if err != nil {
-		return "", err
-	}
+	address := routertest.FreeAddress()
 	binary, err := filepath.Abs(c.binary)
 	if err != nil {
 		return "", err
@@ -80,15 +79,6 @@ func (c *child) stop() error {
 
 func (c *child) logs() string { return c.said.String() }
 
-// free finds an address that nobody listens at.
-func free() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
 // container is the service signalbox of docker-compose.yaml, in a project of its own beside any that runs. It is to be started
 // in the folder of docker-compose.yaml.
 type container struct {
@@ -121,10 +111,7 @@ func (c *container) start(ctx context.Context, config string) (string, error) {
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil { // the container has a user of its own
 		return "", err
 	}
-	address, err := free()
-	if err != nil {
-		return "", err
-	}
+	address := routertest.FreeAddress()
 	host, port, _ := net.SplitHostPort(address)
 	c.env = append(os.Environ(), "SIGNALBOX_CONFIG="+file, "SIGNALBOX_HOST="+host, "SIGNALBOX_PORT="+port, "OTEL_EXPORTER_OTLP_ENDPOINT=",
 		"OPENROUTER_API_KEY=", "ANTHROPIC_API_KEY=", "GEMINI_API_KEY=")

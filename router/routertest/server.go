@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -34,6 +35,22 @@ func (s *server) start(l net.Listener, h http.Handler) {
 func (s *server) close() {
 	_ = s.http.Close()
 	s.busy.Wait()
+}
+
+// FreeAddress is an address of this machine where nobody listens, for a program that is told where to listen. Its port is none
+// of those that systems hand out themselves (IANA: from 49152, Linux: from 32768): no connection and no listener that asks
+// for any port takes it in the meantime.
+func FreeAddress() string {
+	const first, end = 10_000, 32_768
+	var err error
+	for range end - first {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(end-first))); err == nil {
+			_ = l.Close()
+			return l.Addr().String()
+		}
+	}
+	panic(fmt.Sprintf("routertest: no free port on loopback: %v", err))
 }
 
 // loopback opens a port on this machine, without which no test can go on.
