@@ -180,13 +180,8 @@ func (a *attempt) leaveBehind(v *verdict.Verdict) {
 func (a *attempt) judge() *verdict.Verdict {
 	x, ev := a.x, &a.found
 	ev.Model, ev.Counts = a.t.asks(x.asked), !x.generates()
+	ev.Stopping, ev.Overdue = x.stopping(), x.timedOut()
 	a.verdict = x.snap.policy.Judge(x.r.opts.now(), *ev)
-	switch ours := ev.Kind != "" && !ev.Gone; { // unlike an answer that came before it, the router's own limit says nothing about the target
-	case ours && x.stopping():
-		a.verdict = verdict.Verdict{Move: verdict.GiveBack, Class: telemetry.ClassStopping, ErrorType: telemetry.ErrorTimeout}
-	case ours && x.timedOut():
-		a.verdict.Blame, a.verdict.Class, a.verdict.ErrorType = false, telemetry.ClassTimeout, telemetry.ErrorTimeout
-	}
 	return &a.verdict
 }
 
@@ -359,7 +354,7 @@ func (a *attempt) transport(err error) {
 	if a.ans != nil {
 		a.found.Status, a.found.Header = a.ans.status, a.ans.header
 	}
-	if _, fired := a.watch.Fired(); fired || a.x.timedOut() {
+	if _, fired := a.watch.Fired(); fired || a.x.overtaken() != nil {
 		a.found.Kind = telemetry.ErrorTimeout
 	}
 }

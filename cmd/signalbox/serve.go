@@ -39,11 +39,11 @@ type server struct {
 	ledger    *ledger.Ledger // nil: usage is not kept
 	providers *export.Providers
 	servers   []*http.Server
-	requests  context.Context         //nolint:containedctx // of all requests
-	cut       context.CancelCauseFunc // ends them
-	failed    chan error              // a listener that ended by itself
-	ended     sync.WaitGroup          // the watcher
-	console   *requests               // nil where nobody sees one
+	base      func(net.Listener) context.Context // of all requests
+	cut       context.CancelCauseFunc            // ends them
+	failed    chan error                         // a listener that ended by itself
+	ended     sync.WaitGroup                     // the watcher
+	console   *requests                          // nil where nobody sees one
 }
 
 // serve runs the router until SIGTERM or SIGINT, and reloads on SIGHUP and when the file changes.
@@ -59,8 +59,9 @@ func serve(ctx context.Context, e env, args []string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	s := &server{env: e, failed: make(chan error, 2), flush: func() {}}
-	s.requests, s.cut = context.WithCancelCause(context.Background())
-	defer s.cut(nil)
+	requests, cut := context.WithCancelCause(context.Background())
+	defer cut(nil)
+	s.base, s.cut = func(net.Listener) context.Context { return requests }, cut
 	defer func() { s.flush() }()
 	if err := s.start(ctx, path); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (s *server) listen(address string, h http.Handler) error {
 	}
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 15 * time.Second, IdleTimeout: 120 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return s.requests },
+		BaseContext: s.base,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong on a connection
 	}
 	s.servers = append(s.servers, srv)

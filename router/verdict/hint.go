@@ -20,6 +20,26 @@ const (
 	hintBody    = 64 << 10 // as much of an error body as is searched
 )
 
+// hint notes how long the upstream asked to be left alone, and by whom.
+func (e *Evidence) hint(now time.Time, c class, f *health.Failure) {
+	switch c {
+	case isQuota:
+		f.Hint = parseReset(now, e.Header, e.text())
+		if modelWindow(e.Header) {
+			f.Scope = health.ScopeTarget
+		}
+	case isRateLimit:
+		f.Hint = parseHint(now, e.Header, e.text())
+		if e.accountWide() {
+			f.Scope = health.ScopeAccount
+		}
+	case isOverloaded:
+		if d := retryAfter(now, e.Header); d > 0 {
+			f.Hint = health.Hint{After: d, Source: health.SourceRetryAfter}
+		}
+	}
+}
+
 // parseHint reads how long an upstream asks to be left alone: what it says outright (Retry-After and its twin in
 // milliseconds), else the reset of the limits that are used up, else what its error body says.
 func parseHint(now time.Time, h http.Header, body []byte) health.Hint {

@@ -26,6 +26,8 @@ type Evidence struct {
 	Committed bool         // something had reached the client
 	Complete  bool         // the answer came to its proper end
 	Gone      bool         // the client went away
+	Overdue   bool         // request_timeout was over, which says nothing of what answered before
+	Stopping  bool         // the router itself was being ended, which says nothing either
 	Counts    bool         // tokens were to be counted, which says little about whether the target can write
 }
 
@@ -85,6 +87,8 @@ const (
 	isForbidden
 	isTooLarge
 	isCaller
+	isOverdue
+	isStopping
 	isNoCount
 )
 
@@ -116,6 +120,8 @@ var rulings = [...]struct {
 	isForbidden:    {telemetry.ClassInvalidRequest, "", "", GiveBack, 403},
 	isTooLarge:     {telemetry.ClassTooLarge, "", "", GiveBack, 413},
 	isCaller:       {telemetry.ClassInvalidRequest, "", "", GiveBack, 400},
+	isOverdue:      {telemetry.ClassTimeout, "", "", FailOver, 0},
+	isStopping:     {telemetry.ClassStopping, "", "", FailOver, 0},
 	isNoCount:      {telemetry.ClassProviderRejected, "", "", FailOver, 404},
 }
 
@@ -215,26 +221,6 @@ func (p *Policy) Judge(now time.Time, e Evidence) Verdict {
 	return v
 }
 
-// hint notes how long the upstream asked to be left alone, and by whom.
-func (e *Evidence) hint(now time.Time, c class, f *health.Failure) {
-	switch c {
-	case isQuota:
-		f.Hint = parseReset(now, e.Header, e.text())
-		if modelWindow(e.Header) {
-			f.Scope = health.ScopeTarget
-		}
-	case isRateLimit:
-		f.Hint = parseHint(now, e.Header, e.text())
-		if e.accountWide() {
-			f.Scope = health.ScopeAccount
-		}
-	case isOverloaded:
-		if d := retryAfter(now, e.Header); d > 0 {
-			f.Hint = health.Hint{After: d, Source: health.SourceRetryAfter}
-		}
-	}
-}
-
 func (e *Evidence) classify(now time.Time) class {
 	switch {
 	case e.Complete:
@@ -257,10 +243,14 @@ func (e *Evidence) classify(now time.Time) class {
 	return e.classifyStatus(now, e.Status)
 }
 
-// classifyTransport is for what broke on the way. What breaks after output began is the stream's fault, stalled or cut;
+// classifyTransport is for what broke on the way. What the router itself broke off is nobody's fault. What breaks after output began is the stream's fault, stalled or cut;
 // a cut before it is one too, only that another target can still answer.
 func (e *Evidence) classifyTransport() class {
 	switch {
+	case e.Stopping:
+		return isStopping
+	case e.Overdue:
+		return isOverdue
 	case e.Committed, e.Kind == telemetry.ErrorStreamTruncated:
 		return isCut
 	case e.Kind == telemetry.ErrorTimeout:

@@ -59,6 +59,12 @@ func TestJudge(t *testing.T) {
 		{"the client left after the end", Evidence{Status: 200, Complete: true, Gone: true}, "serve  "},
 		{"the client left", Evidence{Kind: telemetry.Other, Gone: true}, "stop caller_cancelled "},
 		{"the client left a stream", Evidence{Status: 200, Kind: telemetry.ErrorConnectionReset, Committed: true, Gone: true}, "stop caller_cancelled "},
+		{"the client left a router that ends", Evidence{Kind: telemetry.ErrorTimeout, Gone: true, Stopping: true, Overdue: true}, "stop caller_cancelled "},
+		{"the router ends", Evidence{Kind: telemetry.ErrorTimeout, Stopping: true, Overdue: true}, "failOver router_stopping timeout"},
+		{"the router ends in a stream", Evidence{Status: 200, Kind: telemetry.ErrorTimeout, Committed: true, Stopping: true}, "giveBack router_stopping timeout"},
+		{"the router ends after an answer", Evidence{Status: 200, Complete: true, Committed: true, Stopping: true, Overdue: true}, "serve  "},
+		{"request_timeout", Evidence{Kind: telemetry.ErrorTimeout, Overdue: true}, "failOver provider_timeout timeout"},
+		{"request_timeout in a stream", Evidence{Status: 200, Kind: telemetry.ErrorTimeout, Committed: true, Overdue: true}, "giveBack provider_timeout timeout"},
 		{"the client left an error", Evidence{Status: 429, Gone: true}, "stop caller_cancelled "},
 
 		// 429 with a usage-limit body or a rejected unified window.
